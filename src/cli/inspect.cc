@@ -25,7 +25,7 @@ namespace {
 // Layers with a state instead of K and V.
 int64_t StateLayers(const files::ModelConfig& config) {
   return std::count_if(config.layers.begin(), config.layers.end(),
-                       [](const auto& l) { return l.kind == files::LayerKind::kLinear; });
+                       [](const auto& l) { return files::HasState(l.kind); });
 }
 
 // Of one token in all layers.
@@ -36,8 +36,11 @@ int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
 // Of one sequence in all layers, however long it is.
 int64_t StateBytes(const files::ModelConfig& config) {
   const files::LinearAttentionConfig& linear = config.linear;
-  const int64_t numbers = int64_t{linear.value_width()} * linear.key_head_dim +
-                          int64_t{linear.conv_kernel - 1} * linear.channels();
+  int64_t numbers = int64_t{linear.value_width()} * linear.key_head_dim +
+                    int64_t{linear.conv_kernel - 1} * linear.channels();
+  if (config.short_conv.kernel > 0) {
+    numbers = int64_t{config.short_conv.kernel - 1} * config.hidden_size;
+  }
   return StateLayers(config) * numbers * static_cast<int64_t>(sizeof(float));
 }
 

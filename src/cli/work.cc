@@ -69,6 +69,12 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
           2 * sizeof(float) * (values * linear.key_head_dim + channels * (linear.conv_kernel - 1));
       continue;
     }
+    if (layer.kind == files::LayerKind::kShortConv) {
+      work.layer_macs += 4 * hidden * hidden;
+      work.state_macs += hidden * (config.short_conv.kernel + 2);  // both gates, too
+      work.state_bytes += 2 * sizeof(float) * hidden * (config.short_conv.kernel - 1);
+      continue;
+    }
     work.layer_macs +=
         latent.kv_rank > 0 ? LatentMacs(config) : 2 * hidden * queries + 2 * hidden * keys;
     if (config.attention_gate) work.layer_macs += hidden * queries;

@@ -71,6 +71,20 @@ TEST(Work, ALayerWithAStateReadsItWhateverTheContext) {
                    work.layer_macs + work.state_macs + work.output_macs + work.pair_macs);
 }
 
+TEST(Work, AConvolutionBetweenGatesHasTwoMatricesAndItsLastInputs) {
+  files::ModelConfig config = SmolLm();
+  config.num_layers = 2;
+  config.layers.resize(2);
+  config.layers[1].kind = files::LayerKind::kShortConv;
+  config.short_conv.kernel = 3;
+  const ModelWork work = WorkOf(config, Tensors({}), KvTokenBytes(config, DType::kF16));
+  EXPECT_DOUBLE_EQ(work.layer_macs,
+                   4 * 576 * 576 + 2 * 576 * 576 + 2 * 192 * 576 + 2 * 3 * 1536 * 576);
+  EXPECT_EQ(work.windows, std::vector<int>(1, 0));
+  EXPECT_DOUBLE_EQ(work.state_macs, 5 * 576);
+  EXPECT_DOUBLE_EQ(work.state_bytes, 8 * 2 * 576);
+}
+
 TEST(Work, CodesKeepAScaleWithEachHead) {
   EXPECT_EQ(KvHeadBytes(DType::kF32, 64), 256);
   EXPECT_EQ(KvHeadBytes(DType::kBF16, 64), 128);

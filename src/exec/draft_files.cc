@@ -29,7 +29,9 @@ Status CheckTarget(const files::ModelFiles& target, std::string_view proposer) {
 }
 
 Status CheckNoStates(const files::ModelFiles& files, std::string_view proposer) {
-  if (!Has(files.config, files::LayerKind::kLinear)) return OkStatus();
+  if (!Has(files.config, files::LayerKind::kLinear) &&
+      !Has(files.config, files::LayerKind::kShortConv))
+    return OkStatus();
   return Wrong(StrCat("--speculate ", proposer, " works with models of attention alone, and ",
                       Quote(files.path), " (", files::ArchitectureName(files.config.architecture),
                       ") has recurrent layers; leave --draft-model out or choose --speculate "

@@ -209,9 +209,8 @@ std::string AutomaticDrafts(const files::ModelFiles& files, const device::Device
                             DType activation) {
   if (HasHead(files, device, activation)) return "mtp";
   const std::vector<files::LayerConfig>& layers = files.config.layers;
-  const bool states = std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
-    return layer.kind == files::LayerKind::kLinear;
-  });
+  const bool states = std::any_of(layers.begin(), layers.end(),
+                                  [](const auto& layer) { return files::HasState(layer.kind); });
   return device.facts().runs_beside_host || states ? "none" : "suffix";
 }
 

@@ -6,6 +6,7 @@
 
 #include "files/architecture_parts.h"
 #include "files/encoder_architectures.h"
+#include "files/short_conv_architectures.h"
 
 namespace sluice::files {
 namespace {
@@ -553,11 +554,13 @@ constexpr ArchitectureInfo kDecoderRows[] = {
 };
 // clang-format on
 
-constexpr size_t kRows = std::size(kDecoderRows) + std::size(kEncoderRows);
+constexpr size_t kRows =
+    std::size(kDecoderRows) + std::size(kShortConvRows) + std::size(kEncoderRows);
 constexpr std::array<ArchitectureInfo, kRows> kTable = [] {
   std::array<ArchitectureInfo, kRows> table = {};
-  const auto encoders = std::copy(std::begin(kDecoderRows), std::end(kDecoderRows), table.begin());
-  std::copy(std::begin(kEncoderRows), std::end(kEncoderRows), encoders);
+  auto at = std::copy(std::begin(kDecoderRows), std::end(kDecoderRows), table.begin());
+  at = std::copy(std::begin(kShortConvRows), std::end(kShortConvRows), at);
+  std::copy(std::begin(kEncoderRows), std::end(kEncoderRows), at);
   return table;
 }();
 

@@ -51,6 +51,8 @@ enum class LayerRule {
   kPeriodicChunks,  // all but every fourth have RoPE and see chunks; the others' queries may grow
   kNoRope,          // all see everything, and none has RoPE
   kPeriodicLinear,  // all but every fourth have no attention but a state; none in GGUF
+  kShortConv,       // those that "layer_types" or "full_attn_idxs" does not name, and in GGUF those
+                    // without KV heads, have no attention but a short convolution
   kLocal,           // all but the first of every third see a window, which reaches to both sides
 };
 
@@ -170,6 +172,7 @@ struct ArchitectureInfo {
   HfDefaults hf_defaults;
   std::string_view gguf_name;                   // general.architecture; empty: not read from GGUF
   std::string_view gguf_mlp_norm = "ffn_norm";  // GGUF's name of the norm before the MLP
+  std::string_view gguf_final_norm = "output_norm";
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
   bool gguf_interleaved = false;
   bool hf_interleaved = false;  // pairs of RoPE stand side by side in Hugging Face checkpoints
@@ -211,6 +214,9 @@ struct ArchitectureInfo {
   // Hugging Face checkpoint instead of key head by key head.
   bool linear_apart = false;
   QkvLayout qkv = QkvLayout::kApart, gguf_qkv = QkvLayout::kApart;
+  // config.json gives the width of a feed-forward part without a gate, and rules of its own for the
+  // narrower one with a gate.
+  bool feed_forward_shrinks = false;
   bool hf_transposed = false;        // matrices of layers lie as columns, [columns, rows]
   bool gate_up_stacked = false;      // one tensor has the gate's rows, then those of up
   bool plain_mlp = false;            // ModelConfig::plain_mlp

@@ -11,6 +11,7 @@
 #include "files/gguf.h"
 #include "files/gguf_encoder.h"
 #include "files/gguf_positions.h"
+#include "files/gguf_short_conv.h"
 #include "files/model_config.h"
 #include "files/published_values.h"
 
@@ -192,7 +193,10 @@ Status GgufConfigReader::ReadSizes() {
       UniformInt("feed_forward_length", kIntermediateRange, &config_.intermediate_size));
   SLUICE_RETURN_IF_ERROR(UniformInt("attention.head_count", kHeadsRange, &config_.num_heads));
   config_.num_kv_heads = config_.num_heads;
-  SLUICE_RETURN_IF_ERROR(UniformInt("attention.head_count_kv", kHeadsRange, &config_.num_kv_heads));
+  if (info_.layers != LayerRule::kShortConv) {
+    SLUICE_RETURN_IF_ERROR(
+        UniformInt("attention.head_count_kv", kHeadsRange, &config_.num_kv_heads));
+  }
 
   config_.head_dim = config_.hidden_size / config_.num_heads;
   SLUICE_RETURN_IF_ERROR(OptionalInt("attention.key_length", kHeadDimRange, &config_.head_dim));
@@ -386,6 +390,8 @@ Status GgufConfigReader::ReadLayers() {
     case LayerRule::kNoRope:
       for (LayerConfig& layer : config_.layers) layer.use_rope = false;
       return OkStatus();
+    case LayerRule::kShortConv:
+      return ReadGgufShortConv(file_, info_, &config_);
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:
@@ -412,6 +418,10 @@ Status GgufConfigReader::ReadExperts() {
   experts.weighs_inputs = form.weighs_inputs;
   experts.score = form.score;
   experts.bias = !form.bias.empty();
+  // Where it is known to stand for config.json's "routed_scaling_factor".
+  if (info_.layers == LayerRule::kShortConv) {
+    SLUICE_RETURN_IF_ERROR(OptionalFactor("expert_weights_scale", &experts.scale));
+  }
   for (size_t i = 0; i < config_.layers.size(); ++i) {
     if (file_.Find(StrCat("blk.", i, ".ffn_gate_inp.weight")) == nullptr) continue;
     config_.layers[i].experts = true;

@@ -16,6 +16,7 @@
 #include "files/hf_quantization.h"
 #include "files/hf_rope.h"
 #include "files/hf_scales.h"
+#include "files/hf_short_conv.h"
 #include "files/hf_wiring.h"
 #include "files/json_fields.h"
 #include "files/model_config.h"
@@ -85,6 +86,7 @@ class HfConfigReader {
   Status ReadPeriodicWindow();
   Status ReadPeriodicRope();
   Status ReadPeriodicLinear();
+  Status ReadShortConv();
   Status ReadLocal();
   // Sets the kinds from "layer_types"; false when there is none.
   Result<bool> ReadLayerTypes();
@@ -285,8 +287,15 @@ Result<bool> HfConfigReader::ReadLayerTypes() {
   if (!types->is_array() || types->size() != config_.layers.size()) {
     return BadModel(StrCat("\"layer_types\" is not a list of ", config_.num_layers, " names"));
   }
-  const bool linear = info_.layers == LayerRule::kPeriodicLinear;
-  const std::string_view other = linear ? "linear_attention" : "sliding_attention";
+  std::string_view other = "sliding_attention";
+  LayerKind other_kind = LayerKind::kWindow;
+  if (info_.layers == LayerRule::kPeriodicLinear) {
+    other = "linear_attention";
+    other_kind = LayerKind::kLinear;
+  } else if (info_.layers == LayerRule::kShortConv) {
+    other = "conv";
+    other_kind = LayerKind::kShortConv;
+  }
   for (size_t i = 0; i < types->size(); ++i) {
     const Json& type = (*types)[i];
     const std::string name = type.is_string() ? type.get<std::string>() : "";
@@ -294,9 +303,7 @@ Result<bool> HfConfigReader::ReadLayerTypes() {
       return BadModel(StrCat("\"layer_types\" gives layer ", i, " the type ", Quote(name),
                              "; full_attention and ", other, " are supported"));
     }
-    config_.layers[i].kind = name == "full_attention" ? LayerKind::kFull
-                             : linear                 ? LayerKind::kLinear
-                                                      : LayerKind::kWindow;
+    config_.layers[i].kind = name == other ? other_kind : LayerKind::kFull;
   }
   return true;
 }
@@ -346,6 +353,8 @@ Status HfConfigReader::ReadLayers() {
       return ReadPeriodicLinear();
     case LayerRule::kPeriodicChunks:
       return ReadHfChunks(fields_, info_, &config_);
+    case LayerRule::kShortConv:
+      return ReadShortConv();
     case LayerRule::kLocal:
       return ReadLocal();
   }
@@ -428,6 +437,12 @@ Status HfConfigReader::ReadPeriodicLinear() {
     if ((i + 1) % period != 0) config_.layers[static_cast<size_t>(i)].kind = LayerKind::kLinear;
   }
   return OkStatus();
+}
+
+Status HfConfigReader::ReadShortConv() {
+  SLUICE_RETURN_IF_ERROR(ReadHfShortConv(fields_, info_, &config_));
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  return given ? OkStatus() : ReadHfAttentionLayers(fields_, &config_);
 }
 
 Status HfConfigReader::ReadLocal() {

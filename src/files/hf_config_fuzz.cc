@@ -19,6 +19,7 @@ void sluice::FuzzInput(std::string_view text) {
   CHECK(config->num_heads % config->num_kv_heads == 0);
   CHECK(config->rope.rotary_dims % 2 == 0 && config->rope.rotary_dims <= config->head_dim);
   for (const LayerConfig& layer : config->layers) {
+    if (layer.kind == LayerKind::kShortConv) CHECK(config->short_conv.kernel >= 2);
     if (layer.kind != LayerKind::kLinear) continue;
     const LinearAttentionConfig& linear = config->linear;
     CHECK(linear.key_heads > 0 && linear.value_heads % linear.key_heads == 0);

@@ -66,6 +66,7 @@ namespace sluice::files {
   M(Bloom)                      \
   M(Mpt)                        \
   M(Baichuan)                   \
+  M(Lfm2)                       \
   M(Bert)                       \
   M(Roberta)                    \
   M(MPNet)                      \
@@ -102,8 +103,13 @@ struct RopeConfig {
 enum class LayerKind {
   kFull,
   kWindow,
-  kLinear,  // no attention: a short convolution and a gated delta rule over one running state
+  kLinear,     // no attention: a short convolution and a gated delta rule over one running state
+  kShortConv,  // no attention: a short convolution between gates, over the last inputs
 };
+// Whether a layer keeps a state of each sequence instead of K and V of each token.
+constexpr bool HasState(LayerKind kind) {
+  return kind == LayerKind::kLinear || kind == LayerKind::kShortConv;
+}
 enum class ActivationKind {
   kSilu,
   kGeluTanh,
@@ -156,6 +162,12 @@ struct LinearAttentionConfig {
   int value_width() const { return value_heads * value_head_dim; }
   // Of the convolution: queries, keys and values.
   int channels() const { return 2 * key_width() + value_width(); }
+};
+
+// The convolution of kShortConv layers, which is as wide as the hidden state.
+struct ShortConvConfig {
+  int kernel = 0;     // tokens that it sees, its own included
+  bool bias = false;  // on it and on the products before and behind it
 };
 
 // Attention whose K and V a token keeps as one row for all heads (DeepSeek's MLA): a latent, from
@@ -264,6 +276,7 @@ struct ModelConfig {
   RopeConfig rope;
   RopeConfig local_rope;         // for layers with local_rope
   LinearAttentionConfig linear;  // of kLinear layers; zeros where there are none
+  ShortConvConfig short_conv;    // of kShortConv layers; zeros where there are none
   LatentConfig latent;           // zeros where attention keeps K and V
   ExpertsConfig experts;         // zeros where no layer has any
   // In the checkpoint: each guesses what follows the token that is drawn next.

@@ -7,6 +7,7 @@
 #include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
 #include "model/layers/encoder_params.h"
+#include "model/layers/layer_state.h"
 #include "weights/place.h"
 
 namespace sluice::model {
@@ -48,8 +49,9 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
   for (const batch::KvGroup& group : LayerGroups(config, options)) {
     if (group.kind == batch::KvKind::kState) {
       const auto conv = layers::ShortConvDesc(config, options, group);
-      const auto delta = layers::GatedDeltaDesc(config, options, group);
       SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
+      if (conv.gated) continue;
+      const auto delta = layers::GatedDeltaDesc(config, options, group);
       SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
       continue;
     }

@@ -33,6 +33,7 @@ batch::KvKind KindOf(files::LayerKind kind) {
     case files::LayerKind::kWindow:
       return batch::KvKind::kWindow;
     case files::LayerKind::kLinear:
+    case files::LayerKind::kShortConv:
       return batch::KvKind::kState;
   }
   return batch::KvKind::kFull;
@@ -51,6 +52,11 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
     group.states = 1 + options.draft_tokens;
     group.k_head_dim = linear.value_width() * linear.key_head_dim;
     group.v_head_dim = (linear.conv_kernel - 1) * linear.channels();
+    // A convolution alone has its rows in K's place, as a group has no V without K.
+    if (config.short_conv.kernel > 0) {
+      group.k_head_dim = (config.short_conv.kernel - 1) * config.hidden_size;
+      group.v_head_dim = 0;
+    }
     return group;
   }
   group.window = kind == batch::KvKind::kWindow ? config.sliding_window : 0;

@@ -102,6 +102,28 @@ TEST(LayerGroups, LayersWithAStateKeepItInF32WhateverTheKvCacheIs) {
   EXPECT_EQ(groups[1].block_tokens, 16);
 }
 
+ModelConfig SmallLfm2() {
+  ModelConfig config = SmallConfig(Architecture::kLfm2);
+  config.qk_norm = files::QkNormKind::kHead;
+  config.short_conv = {.kernel = 3, .bias = true};
+  for (int i : {0, 1, 3, 4}) config.layers[i].kind = LayerKind::kShortConv;
+  return config;
+}
+
+TEST(LayerGroups, AConvolutionAloneKeepsItsLastInputs) {
+  ModelOptions options;
+  options.draft_tokens = 2;
+  const std::vector<batch::KvGroup> groups = LayerGroups(SmallLfm2(), options);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kState);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 3, 4));
+  EXPECT_EQ(groups[0].dtype, DType::kF32);
+  EXPECT_EQ(groups[0].kv_heads * groups[0].k_head_dim, 2 * 64);
+  EXPECT_EQ(groups[0].v_head_dim, 0);
+  EXPECT_EQ(groups[0].states, 3);
+  EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
+}
+
 RopeConfig FourDims(RopeScaling scaling) {
   RopeConfig rope;
   rope.theta = 100.0f;
@@ -207,6 +229,21 @@ TEST_P(ActivationsOf, LiveRegionsOfGatesAndStatesLieInTheWorkspaceAndApart) {
   EXPECT_EQ(a.linear_in.dims[1], 46 + 30 + 12);
   EXPECT_EQ(a.linear_ba.dims[1], 12);
   EXPECT_EQ(a.linear_ba.data, a.linear_in.data + 76 * Info(GetParam()).bytes);
+}
+
+TEST_P(ActivationsOf, GatesAndWhatIsConvolvedBetweenThemLieApart) {
+  const ModelConfig config = SmallLfm2();
+  ModelOptions options;
+  options.activation = GetParam();
+  options.max_tokens = options.max_logits_rows = 5;
+  std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
+  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
+  const auto a = layers::Activations::Slice(view, config, options, 5, 5);
+  EXPECT_LE(a.convolved.data + RowBytes(GetParam(), static_cast<size_t>(a.convolved.size())),
+            memory.data() + memory.size());
+  ExpectApart({&a.hidden, &a.normed, &a.branch, &a.linear_in, &a.convolved});
+  EXPECT_EQ(a.linear_in.dims[1], 3 * 64);
+  EXPECT_EQ(a.convolved.dims[1], 64);
 }
 
 TEST_P(ActivationsOf, LiveRegionsLieInTheWorkspaceAndApart) {
@@ -461,6 +498,27 @@ TEST(Params, LogitsAreScaledByTheFinalNormAndMayHaveABias) {
   EXPECT_EQ(Find(specs, "layers.5.mlp.up").hugging_face[0][0].name,
             "model.layers.5.mlp.fc1.weight");
   EXPECT_FALSE(Declares(specs, "layers.5.mlp.gate_up"));
+}
+
+TEST(Params, Lfm2HasAConvolutionInsteadOfAttention) {
+  const auto specs = Params(SmallLfm2());
+  const auto& in = Find(specs, "layers.0.conv.in");
+  EXPECT_EQ(in.rows, 3 * 64);
+  EXPECT_TRUE(in.bias);
+  EXPECT_EQ(in.hugging_face[0][0].name, "model.layers.0.conv.in_proj.weight");
+  EXPECT_EQ(in.gguf[0][0].name, "blk.0.shortconv.in_proj.weight");
+  EXPECT_EQ(Find(specs, "layers.0.conv.taps").columns, 3);
+  EXPECT_EQ(Find(specs, "layers.0.conv.taps").gguf[0][0].name, "blk.0.shortconv.conv.weight");
+  EXPECT_EQ(Find(specs, "layers.0.conv.taps_bias").hugging_face[0][0].name,
+            "model.layers.0.conv.conv.bias");
+  EXPECT_TRUE(Find(specs, "layers.0.conv.output").residual);
+  EXPECT_EQ(Find(specs, "layers.0.input_norm").hugging_face[0][0].name,
+            "model.layers.0.operator_norm.weight");
+  EXPECT_FALSE(Declares(specs, "layers.0.attention.qkv"));
+  EXPECT_EQ(Find(specs, "layers.2.attention.q_norm").hugging_face[0][0].name,
+            "model.layers.2.self_attn.q_layernorm.weight");
+  EXPECT_EQ(Find(specs, "final_norm").gguf[0][0].name, "token_embd_norm.weight");
+  EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "model.embedding_norm.weight");
 }
 
 TEST(Params, Qwen3NextSortsTheRowsOfItsHeads) {

@@ -112,20 +112,26 @@ ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noi
             .channels = Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100, 576, 3000}),
             .kernel = Turn(number, {4, Pick(noise, {2, 3}), 4, Pick(noise, {5, 7, 8})}),
             .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
-            .states = Pick(noise, {1, 1, 2, 5, 9})};
+            .states = Pick(noise, {1, 1, 2, 5, 9}),
+            .gated = Flip(noise),
+            .bias = Flip(noise)};
   const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const int64_t tokens = all.start.back(), padding = noise.Below(3), n = c.desc.channels;
+  const int64_t width = c.desc.width();
   const DType type = c.desc.activation;
-  const size_t x = c.Add(MakeRows(type, tokens, padding, n + noise.Below(3) * 5, 2.0f, noise));
+  const size_t x = c.Add(MakeRows(type, tokens, padding, width + noise.Below(3) * 5, 2.0f, noise));
   const size_t weight = c.Add(Filled(noise, DType::kF32, {n, c.desc.kernel}));
-  // Rows are kept as they came.
+  const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
+  // Rows are kept as they came, or times their gate, which is one product in F32.
   const size_t state =
       c.Add(MakeState(all, {int64_t{c.desc.states} * (c.desc.kernel - 1), n}, noise));
   const size_t out = c.Add(Untouched(type, {tokens + padding, n}), LimitFor(type, 1e-6));
+  const bool has_bias = c.desc.bias;
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<ShortConv::Args> {
-    return ShortConv::Args{.x = Columns(t[x], n),
+    return ShortConv::Args{.x = Columns(t[x], width),
                            .weight = t[weight],
+                           .bias = has_bias ? t[bias] : Tensor(),
                            .state = t[state],
                            .query_start = t[sequences.start],
                            .context = t[sequences.context],

@@ -77,7 +77,7 @@ TensorList TensorsOf(const LatentAttention::Args& a) {
   return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out}, a.kv);
 }
 TensorList TensorsOf(const ShortConv::Args& a) {
-  return {&a.x, &a.weight, &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
+  return {&a.x, &a.weight, &a.bias, &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
 }
 TensorList TensorsOf(const GatedDelta::Args& a) {
   return {&a.qkv,         &a.ba,      &a.dt_bias,     &a.a_log, &a.state,

@@ -50,8 +50,9 @@ Status CheckSequences(const typename Op::Args& args, int64_t tokens, int64_t blo
 }  // namespace
 
 std::string ShortConv::Desc::ToString() const {
-  return StrCat(Name(activation), " ", channels, " channels, kernel ", kernel, ", ", states,
-                " states in blocks of ", block_tokens);
+  return StrCat(Name(activation), " ", channels, gated ? " gated" : "", " channels, kernel ",
+                kernel, bias ? " with bias" : "", ", ", states, " states in blocks of ",
+                block_tokens);
 }
 
 std::string GatedDelta::Desc::ToString() const {
@@ -62,8 +63,9 @@ std::string GatedDelta::Desc::ToString() const {
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args) {
   const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
   ArgsChecker check(ShortConv::kName, args.x);
-  check.Expect("x", args.x, desc.activation, {tokens, desc.channels})
+  check.Expect("x", args.x, desc.activation, {tokens, desc.width()})
       .Expect("weight", args.weight, DType::kF32, {desc.channels, desc.kernel})
+      .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.channels})
       .Expect("state", args.state, DType::kF32,
               {-1, int64_t{desc.states} * (desc.kernel - 1), desc.channels})
       .Expect("out", args.out, desc.activation, {tokens, desc.channels})

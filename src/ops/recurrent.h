@@ -1,7 +1,8 @@
-// The ops of a recurrent layer, a gated delta net: a causal convolution over the tokens of each
-// sequence, and the gated delta rule behind it. Both keep a state for each sequence, which lies in
-// cache blocks as batch/kv_group.h says of a group of states: block i of a sequence's table holds
-// the state behind the last computed token of positions [i * block_tokens, (i + 1) * block_tokens).
+// The ops of a recurrent layer: a causal convolution over the tokens of each sequence, which some
+// layers gate and have nothing else beside, and the gated delta rule that stands behind it in a
+// gated delta net. Both keep a state for each sequence, which lies in cache blocks as
+// batch/kv_group.h says of a group of states: block i of a sequence's table holds the state behind
+// the last computed token of positions [i * block_tokens, (i + 1) * block_tokens).
 //
 // Prefill, chunk and decode are the same op: sequence s has rows [query_start[s], query_start[s +
 // 1]), the last of which stands at position context[s] - 1. A call reads the block of the position
@@ -28,8 +29,12 @@
 
 namespace sluice::ops {
 
-// out[t, c] = silu(sum over j of weight[c, j] * x[t - (kernel - 1) + j, c]), where rows before a
-// sequence's first of the call are those of its state.
+// out[t, c] = silu(bias[c] + sum over j of weight[c, j] * v[t - (kernel - 1) + j, c]), where v is x
+// and rows before a sequence's first of the call are those of its state.
+//
+// With `gated` (LFM2) a row of x is a gate on what goes in, a gate on what comes out, and the
+// input: v[t, c] = x[t, c] * x[t, 2 * channels + c], and out[t, c] is the sum times x[t, channels +
+// c], without SiLU. Products with gates are made in F32.
 struct ShortConv {
   static constexpr std::string_view kName = "short_conv";
   struct Desc {
@@ -38,13 +43,17 @@ struct ShortConv {
     int kernel = 4;        // taps, 2 to 8; the last one is the token's own
     int block_tokens = 0;  // positions of a block of states
     int states = 1;        // of a block
+    bool gated = false;
+    bool bias = false;
     std::string ToString() const;
-    int64_t numbers() const { return (kernel - 1) * channels; }  // of a state
+    int64_t numbers() const { return (kernel - 1) * channels; }        // of a state
+    int64_t width() const { return gated ? 3 * channels : channels; }  // of a row of x
   };
   struct Args {
-    Tensor x;            // [tokens, channels]
+    Tensor x;            // [tokens, width]
     Tensor weight;       // F32 [channels, kernel]
-    Tensor state;        // F32 [blocks, states * (kernel - 1), channels]: the last rows of x,
+    Tensor bias;         // F32 [channels], where the descriptor has one
+    Tensor state;        // F32 [blocks, states * (kernel - 1), channels]: the last rows of v,
                          // oldest first
     Tensor query_start;  // I32 [sequences + 1]
     Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included

@@ -68,6 +68,12 @@ void DeltaToken(const GatedDelta::Desc& desc, const GatedDelta::Args& args, int6
   }
 }
 
+// What the convolution sees of a token's channel.
+float ConvInput(const ShortConv::Desc& desc, const std::byte* row, int64_t c) {
+  const float gate = LoadElement(desc.activation, row, c);
+  return desc.gated ? gate * LoadElement(desc.activation, row, 2 * desc.channels + c) : gate;
+}
+
 void Convolve(const ShortConv::Desc& desc, const ShortConv::Args& args, const StateStep& step) {
   if (step.write < 0) return ZeroRows(step, args.out);
   const int64_t channels = desc.channels, kernel = desc.kernel;
@@ -79,13 +85,15 @@ void Convolve(const ShortConv::Desc& desc, const ShortConv::Args& args, const St
   for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) {
     std::copy(rows.begin() + channels, rows.end(), rows.begin());
     for (int64_t c = 0; c < channels; ++c) {
-      rows[(kernel - 1) * channels + c] = LoadElement(desc.activation, RowData(args.x, t), c);
-      double sum = 0.0;
+      const std::byte* x = RowData(args.x, t);
+      rows[(kernel - 1) * channels + c] = ConvInput(desc, x, c);
+      double sum = desc.bias ? args.bias.ptr<float>()[c] : 0.0;
       for (int64_t j = 0; j < kernel; ++j)
         sum +=
             static_cast<double>(args.weight.ptr<float>()[c * kernel + j]) * rows[j * channels + c];
-      StoreElement(desc.activation, RowData(args.out, t), c,
-                   static_cast<float>(sum * Sigmoid(sum)));
+      const double factor =
+          desc.gated ? LoadElement(desc.activation, x, channels + c) : Sigmoid(sum);
+      StoreElement(desc.activation, RowData(args.out, t), c, static_cast<float>(sum * factor));
     }
   }
   std::copy(rows.begin() + channels, rows.end(), args.state.ptr<float>() + step.write);

@@ -13,6 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 double Silu(double x) { return x / (1.0 + std::exp(-x)); }
 
@@ -109,6 +110,41 @@ TEST_P(ShortConvTest, ACallOfFewTokensLeavesTheStateBehindEachAndTheNextGoesOnBe
   EXPECT_TRUE(std::isnan(Block(0)[0]));
 }
 
+TEST_P(ShortConvTest, ABiasIsAddedBeforeTheActivation) {
+  const Array bias = Array::Floats(DType::kF32, {2}, {0.5f, -3});
+  desc_.bias = true;
+  args_.bias = bias.tensor();
+  ASSERT_TRUE(
+      Step(Rows({0.01f, 0.02f}), Array::Ints({0, 1}), Array::Ints({1}), Array::Ints({1, 1}, {2}))
+          .ok());
+  ExpectNear(out_, {static_cast<float>(Silu(1.5)), static_cast<float>(Silu(1))});
+}
+
+// A row is the gates of what goes in, those of what comes out, and the input.
+TEST_P(ShortConvTest, GatesMultiplyWhatGoesInAndWhatComesOut) {
+  desc_.gated = true;
+  const auto rows = [](const std::vector<float>& values) {
+    return Array::Floats(DType::kF32, {static_cast<int64_t>(values.size() / 6), 6}, values);
+  };
+  ASSERT_TRUE(Step(rows({2, -1, 3, 0.5f, 0.01f, 0.02f, 1, 1, 10, 1, 0.25f, 0.125f}),
+                   Array::Ints({0, 2}), Array::Ints({2}), Array::Ints({1, 1}, {2}))
+                  .ok());
+  ExpectNear(out_, {3 * 2.0f, 0.5f * -4, 10 * (0.2f + 25), -0.4f + 25}, 1e-4f);
+  EXPECT_EQ(Block(2), (std::vector<float>{0.02f, -0.02f, 0.25f, 0.125f}));
+  // The state already holds products; gates of the tokens that made them are not read again.
+  const Array bias = Array::Floats(DType::kF32, {2}, {100, 0});
+  desc_.bias = true;
+  args_.bias = bias.tensor();
+  ASSERT_TRUE(Step(rows({0, 0, kInfinity, 1, 1, 1}), Array::Ints({0, 1}), Array::Ints({3}),
+                   Array::Ints({1, 1}, {-1}))
+                  .ok());
+  ExpectNear(out_, {0, 0});
+  ASSERT_TRUE(Step(rows({0, 0, -1, 1, 1, 1}), Array::Ints({0, 1}), Array::Ints({3}),
+                   Array::Ints({1, 1}, {2}))
+                  .ok());
+  ExpectNear(out_, {-(100 + 0.02f + 2.5f), -0.04f + 2.5f}, 1e-4f);
+}
+
 TEST_P(ShortConvTest, PaddingIsLeftAloneAndASequenceWithoutABlockGetsZeros) {
   ASSERT_TRUE(Step(Rows({0.01f, 0.02f, 1, 1, kNan, kNan}), Array::Ints({0, 1, 1, 2}),
                    Array::Ints({1, 0, 2}), Array::Ints({3, 1}, {0, -1, -1}))
@@ -148,6 +184,11 @@ TEST_P(ShortConvTest, ShapesAndOptionsAreChecked) {
   EXPECT_THAT(
       Step(Rows({1, 1}), Array::Ints({0, 1}), Array::Ints({1}), Array::Ints({1, 1}, {0})).message(),
       HasSubstr("weight is F32 [2, 3], expected F32 [2, 4]"));
+  desc_.kernel = 3;
+  desc_.gated = true;
+  EXPECT_THAT(
+      Step(Rows({1, 1}), Array::Ints({0, 1}), Array::Ints({1}), Array::Ints({1, 1}, {0})).message(),
+      HasSubstr("x is F32 [1, 2], expected F32 [1, 6]"));
   desc_ = {.channels = 2, .kernel = 3, .block_tokens = 0};
   EXPECT_THAT(
       Step(Rows({1, 1}), Array::Ints({0, 1}), Array::Ints({1}), Array::Ints({1, 1}, {0})).message(),

@@ -50,20 +50,22 @@ def stacked(weights):
     """The matrices of each expert put together as transformers holds them."""
     experts, rest = {}, {}
     for name, tensor in weights.items():
-        found = re.fullmatch(r"(.*)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight", name)
+        found = re.fullmatch(
+            r"(.*\.(?:mlp|block_sparse_moe|feed_forward))\.experts\.(\d+)\.(\w+)\.weight", name)
         if found:
-            experts.setdefault(found[1], {}).setdefault(int(found[2]), {})[found[3]] = tensor
+            block = found[1].replace("block_sparse_moe", "mlp")
+            experts.setdefault(block, {}).setdefault(int(found[2]), {})[found[3]] = tensor
         else:
             for stored, held in RENAMED.items():
                 name = name.replace(stored, held)
             rest[name] = tensor
-    for layer, each in experts.items():
+    for block, each in experts.items():
         ordered = [each[number] for number in sorted(each)]
         gate, up, down = (("w1", "w3", "w2") if "w1" in ordered[0]
                           else ("gate_proj", "up_proj", "down_proj"))
-        rest[f"{layer}.mlp.experts.gate_up_proj"] = torch.stack(
+        rest[f"{block}.experts.gate_up_proj"] = torch.stack(
             [torch.cat([one[gate], one[up]]) for one in ordered])
-        rest[f"{layer}.mlp.experts.down_proj"] = torch.stack([one[down] for one in ordered])
+        rest[f"{block}.experts.down_proj"] = torch.stack([one[down] for one in ordered])
     return rest
 
 

@@ -67,6 +67,7 @@ CASES = {
                    attn_scale=0.1),
     "hunyuan_moe": {},
     "ernie4_5_moe": {},
+    "lfm2": {},
 }
 # Their weights are of BF16 and stay so, which makes these files half as large. None has experts: with
 # activations in 16 bits too a token whose scores are nearly equal may get another expert.

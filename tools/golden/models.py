@@ -276,6 +276,13 @@ CASES = {
         n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, n_shared_experts=1,
         first_k_dense_replace=0, n_group=1, topk_group=1, norm_topk_prob=True),
         dict(dtype="fp8_e8m0")),
+    "lfm2": ("Lfm2", dict(
+        num_hidden_layers=4, norm_eps=1e-3, tie_word_embeddings=True, block_multiple_of=16,
+        block_ffn_dim_multiplier=1.1,
+        layer_types=["conv", "full_attention", "conv", "conv"]), BF16),
+    "lfm2_bias": ("Lfm2", dict(
+        NARROW, num_hidden_layers=3, conv_L_cache=4, conv_bias=True, block_auto_adjust_ff_dim=False,
+        layer_types=["full_attention", "conv", "conv"]), SMALL),
 }
 
 

@@ -43,6 +43,13 @@ def config_of_transformers4(new):
         old["sliding_window_pattern"] = new["layer_types"].index("full_attention") + 1
     if kind == "exaone4" and new["sliding_window"] is None:
         old["layer_types"] = new["layer_types"]
+    if kind == "lfm2":
+        old["full_attn_idxs"] = [
+            i for i, layer in enumerate(new["layer_types"]) if layer == "full_attention"]
+        old["block_ff_dim"] = old.pop("intermediate_size")
+        old["tie_embedding"] = old.pop("tie_word_embeddings")
+    if kind == "lfm2_moe":
+        old["layer_types"] = new["layer_types"]
     if kind in ("qwen3_next", "qwen3_5_text"):
         old["full_attention_interval"] = new["layer_types"].index("full_attention") + 1
     if kind == "qwen2" and not new.get("use_sliding_window"):

@@ -353,8 +353,18 @@ TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
     conv.out = TensorOf(convolved, DType::kF32, {kRows, kChannels});
     fill(conv);
     m.Run<ops::ShortConv>({.channels = kChannels, .kernel = 4, .block_tokens = 128}, conv);
+    // The same rows with gates, which are two thirds of them.
+    constexpr int kGated = kChannels / 3;
+    Floats gated(size_t{kRows} * kGated), gated_state(states);
+    conv.x.dims[1] = 3 * kGated;
+    conv.weight = TensorOf(taps, DType::kF32, {kGated, 4});
+    conv.bias = TensorOf(gates, DType::kF32, {kGated});
+    conv.state = TensorOf(gated_state, DType::kF32, {kStates, 3, kGated});
+    conv.out = TensorOf(gated, DType::kF32, {kRows, kGated});
+    m.Run<ops::ShortConv>(
+        {.channels = kGated, .kernel = 4, .block_tokens = 128, .gated = true, .bias = true}, conv);
     ops::GatedDelta::Args delta;
-    delta.qkv = conv.out;
+    delta.qkv = TensorOf(convolved, DType::kF32, {kRows, kChannels});
     delta.ba = TensorOf(gates, DType::kF32, {kRows, 2});
     delta.dt_bias = TensorOf(taps, DType::kF32, {1});
     delta.a_log = TensorOf(gates, DType::kF32, {1});
@@ -364,7 +374,7 @@ TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
     m.Run<ops::GatedDelta>(
         {.k_heads = 1, .v_heads = 1, .k_head_dim = kKey, .v_head_dim = kValue, .block_tokens = 128},
         delta);
-    for (const Floats* more : {&convolved, &conv_state, &state})
+    for (const Floats* more : {&convolved, &conv_state, &state, &gated, &gated_state})
       out.insert(out.end(), more->begin(), more->end());
     return out;
   };

@@ -16,9 +16,15 @@ struct Widths {
         gate(config.attention_gate ? q : 0),
         channels(config.linear.channels()),
         value(config.linear.value_width()),
-        linear_in(channels + value + 2 * int64_t{config.linear.value_heads}) {}
+        linear_in(channels + value + 2 * int64_t{config.linear.value_heads}),
+        convolved(channels) {
+    if (config.short_conv.kernel > 0) {
+      convolved = config.hidden_size;
+      linear_in = 3 * convolved;
+    }
+  }
   int64_t head, q, qkv, gate;
-  int64_t channels, value, linear_in;  // zeros where no layer has a state
+  int64_t channels, value, linear_in, convolved;  // zeros where no layer has a state
 };
 
 // Of a matrix of one column.
@@ -110,7 +116,7 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
     by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);
   }
   const size_t convolved = by_token(a.linear_in, first, widths.linear_in);
-  by_token(a.recalled, by_token(a.convolved, convolved, widths.channels), widths.value);
+  by_token(a.recalled, by_token(a.convolved, convolved, widths.convolved), widths.value);
   const int64_t inner = std::max(config.intermediate_size, config.experts.shared_width);
   const size_t gated = by_token(a.gate_up, first, 2 * inner);
   const size_t shared_gate = by_token(a.gated, gated, inner);

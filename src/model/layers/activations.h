@@ -26,9 +26,9 @@ struct Activations {
   ops::Tensor attended;
   // Of a layer with a state, in the memory of qkv and q; columns of one matrix: what the
   // convolution reads [tokens, channels], the norm's gate [tokens, value width], and the step sizes
-  // [tokens, 2 * value heads].
+  // [tokens, 2 * value heads]. Empty where the layer is a convolution between gates.
   ops::Tensor linear_qkv, linear_gate, linear_ba;
-  ops::Tensor linear_in;  // all three
+  ops::Tensor linear_in;  // all three; between gates [tokens, 3 * hidden]: gates, then the input
   ops::Tensor convolved;  // [tokens, channels]
   ops::Tensor recalled;   // [tokens, value width]
   // As wide as the widest feed-forward part needs, in the memory of qkv and q.

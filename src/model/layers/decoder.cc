@@ -118,6 +118,10 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
                             GatedDeltaNet::Make(binder, layer, groups_[index], index));
     return Body(std::move(net));
   }
+  if (config.kind == files::LayerKind::kShortConv) {
+    SLUICE_ASSIGN_OR_RETURN(GatedConv conv, GatedConv::Make(binder, layer, groups_[index], index));
+    return Body(std::move(conv));
+  }
   ops::Tensor rope;
   if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();
   if (config_.latent.kv_rank > 0) {

@@ -10,6 +10,7 @@
 
 #include "model/layers/attention.h"
 #include "model/layers/expert_mlp.h"
+#include "model/layers/gated_conv.h"
 #include "model/layers/gated_delta_net.h"
 #include "model/layers/head_vector.h"
 #include "model/layers/latent_attention.h"
@@ -34,8 +35,8 @@ class Decoder : public Model {
                const DraftOutputs& outputs, int head) const override;
 
  private:
-  using Body =
-      std::variant<Attention, LatentAttention, GatedDeltaNet, Mlp, ExpertMlp, SharedExpert>;
+  using Body = std::variant<Attention, LatentAttention, GatedDeltaNet, GatedConv, Mlp, ExpertMlp,
+                            SharedExpert>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;

@@ -20,6 +20,8 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   }
   if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
+  } else if (layer.kind == files::LayerKind::kShortConv) {
+    list->GatedConv(i);
   } else if (config.latent.kv_rank > 0) {
     list->LatentAttention(i);
   } else {

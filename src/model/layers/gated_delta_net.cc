@@ -1,40 +1,9 @@
 #include "model/layers/gated_delta_net.h"
 
 #include "base/str_cat.h"
+#include "model/layers/layer_state.h"
 
 namespace sluice::model::layers {
-namespace {
-
-// What a block keeps of one layer, [blocks, 1, states, numbers], in the shape that an op reads it
-// in; `dims`: of one state.
-ops::Tensor StateOf(const ops::Tensor& kept, std::initializer_list<int64_t> dims) {
-  ops::Tensor state = kept;
-  state.rank = 1;
-  for (const int64_t dim : dims) state.dims[state.rank++] = dim;
-  state.dims[1] *= kept.dims[2];
-  int64_t stride = 1;
-  for (int i = state.rank - 1; i > 0; --i) {
-    state.strides[i] = stride;
-    stride *= state.dims[i];
-  }
-  CHECK(stride == kept.dims[2] * kept.dims[3], stride, " numbers in a block of ", kept.dims[2],
-        " states of ", kept.dims[3]);
-  return state;
-}
-
-}  // namespace
-
-ops::ShortConv::Desc ShortConvDesc(const files::ModelConfig& config, const ModelOptions& options,
-                                   const batch::KvGroup& group) {
-  ops::ShortConv::Desc desc;
-  desc.activation = options.activation;
-  desc.channels = config.linear.channels();
-  desc.kernel = config.linear.conv_kernel;
-  desc.block_tokens = group.block_tokens;
-  desc.states = group.states;
-  return desc;
-}
-
 ops::GatedDelta::Desc GatedDeltaDesc(const files::ModelConfig& config, const ModelOptions& options,
                                      const batch::KvGroup& group) {
   ops::GatedDelta::Desc desc;

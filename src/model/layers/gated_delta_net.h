@@ -13,9 +13,7 @@
 
 namespace sluice::model::layers {
 
-// The ops' descriptors for the layers of a group of states.
-ops::ShortConv::Desc ShortConvDesc(const files::ModelConfig& config, const ModelOptions& options,
-                                   const batch::KvGroup& group);
+// The op's descriptor for the layers of a group of states.
 ops::GatedDelta::Desc GatedDeltaDesc(const files::ModelConfig& config, const ModelOptions& options,
                                      const batch::KvGroup& group);
 

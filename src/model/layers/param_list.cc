@@ -79,7 +79,8 @@ void ParamList::Pooling() {
 
 void ParamList::FinalNorm() {
   ParamSpec& norm = AddTop("final_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
-                           StrCat(names_.final_norm, ".weight"), "output_norm.weight");
+                           StrCat(names_.final_norm, ".weight"),
+                           StrCat(info_.gguf_final_norm, ".weight").c_str());
   norm.hugging_face_adds_one = info_.hf_norms_add_one;
   norm.factor = config_.logit_scale;
   if (info_.norm != files::ModelNorm::kLayer) return;

@@ -55,6 +55,10 @@ class ParamList {
   // "linear.a_log", "linear.norm" and "linear.output".
   void GatedDeltaNet(int i);
 
+  // "conv.in", rows of the gate on what goes in, of that on what comes out, and of the input;
+  // "conv.taps" and "conv.output", with biases where the config has them.
+  void GatedConv(int i);
+
   // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
   void Mlp(int i);
 

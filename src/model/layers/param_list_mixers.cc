@@ -67,6 +67,17 @@ void ParamList::GatedDeltaNet(int i) {
          linear.value_width(), false, BlocksAdd(config_));
 }
 
+void ParamList::GatedConv(int i) {
+  const files::ShortConvConfig& conv = config_.short_conv;
+  const int64_t hidden = config_.hidden_size;
+  Matrix(i, "conv.in", {Of("conv.in_proj", "shortconv.in_proj", 3 * hidden)}, hidden, conv.bias);
+  const Pieces taps = {Of("conv.conv", "shortconv.conv", hidden)};
+  Add(i, "conv.taps", ParamRole::kTaps, taps, conv.kernel, ".weight");
+  if (conv.bias) Add(i, "conv.taps_bias", ParamRole::kNorm, taps, 0, ".bias");
+  Matrix(i, "conv.output", {Of("conv.out_proj", "shortconv.out_proj", hidden)}, hidden, conv.bias,
+         BlocksAdd(config_));
+}
+
 void ParamList::Experts(int i) {
   const files::ExpertsConfig& experts = config_.experts;
   const files::HfExperts& names = info_.hf_experts;

@@ -56,12 +56,14 @@ Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
   ZeroSkippedRows(desc, args);
   const ShortConvCall call = {.x = args.x.ptr<float>(),
                               .weight = args.weight.ptr<float>(),
+                              .bias = desc.bias ? args.bias.ptr<float>() : nullptr,
                               .out = args.out.ptr<float>(),
                               .x_stride = args.x.strides[0],
                               .out_stride = args.out.strides[0],
                               .weight_stride = args.weight.strides[0],
                               .channels = desc.channels,
-                              .kernel = desc.kernel};
+                              .kernel = desc.kernel,
+                              .gated = desc.gated};
   // A task has some channels of all sequences, so that their weights are put in order once.
   const int64_t tasks = (desc.channels + kConvChannels - 1) / kConvChannels;
   ForTasks(AsCpu(stream), tasks, 4 * args.x.dims[0] * desc.channels, [&](int64_t task) {

@@ -14,12 +14,14 @@ struct StateRun {
 };
 
 struct ShortConvCall {
-  const float* x = nullptr;       // [tokens, channels]
+  const float* x = nullptr;       // [tokens, channels], or three times as wide where it is gated
   const float* weight = nullptr;  // [channels, kernel]
+  const float* bias = nullptr;    // [channels], or null
   float* out = nullptr;           // [tokens, channels]
   int64_t x_stride = 0, out_stride = 0, weight_stride = 0;
   int64_t channels = 0;
   int kernel = 0;
+  bool gated = false;
 };
 
 // Channels that one call of the kernel takes at most.

@@ -14,35 +14,46 @@ template <class V>
 struct ShortConvKernel {
   static constexpr int kLanes = 16;
 
-  // Row `row` of the state's rows, then the call's: null for a row of zeros.
-  static const float* RowOf(const ShortConvCall& call, const StateRun& run, int64_t row) {
+  // What the convolution sees of a token: numbers (null: zeros), times gates where there are any.
+  struct Row {
+    const float* numbers = nullptr;
+    const float* gates = nullptr;
+  };
+
+  // Row `row` of the state's rows, then the call's.
+  static Row RowOf(const ShortConvCall& call, const StateRun& run, int64_t row) {
     const int64_t kept = call.kernel - 1;
-    if (row >= kept) return call.x + (run.begin + row - kept) * call.x_stride;
-    return run.read == nullptr ? nullptr : run.read + row * call.channels;
+    if (row < kept) return {run.read == nullptr ? nullptr : run.read + row * call.channels};
+    const float* x = call.x + (run.begin + row - kept) * call.x_stride;
+    return call.gated ? Row{x + 2 * call.channels, x} : Row{x};
   }
 
-  static V LoadRow(const float* row, int64_t at, int lanes) {
-    return row == nullptr ? V::Zero() : V::LoadFirst(row + at, lanes);
+  static V LoadRow(const Row& row, int64_t at, int lanes) {
+    if (row.numbers == nullptr) return V::Zero();
+    const V numbers = V::LoadFirst(row.numbers + at, lanes);
+    return row.gates == nullptr ? numbers : numbers * V::LoadFirst(row.gates + at, lanes);
   }
 
   static void Run(const ShortConvCall& call, const float* taps, const StateRun& run, int64_t first,
                   int count) {
     for (int64_t t = 0; t < run.tokens; ++t) {
-      const float* rows[kConvKernelMax];
+      Row rows[kConvKernelMax];
       for (int j = 0; j < call.kernel; ++j) rows[j] = RowOf(call, run, t + j);
+      const float* gates = call.x + (run.begin + t) * call.x_stride + call.channels + first;
       float* out = call.out + (run.begin + t) * call.out_stride + first;
       for (int i = 0; i < count; i += kLanes) {
         const int lanes = count - i < kLanes ? count - i : kLanes;
-        V sum = V::Zero();
+        V sum = call.bias == nullptr ? V::Zero() : V::LoadFirst(call.bias + first + i, lanes);
         for (int j = 0; j < call.kernel; ++j)
           sum = V::Fma(LoadRow(rows[j], first + i, lanes), V::Load(taps + j * kConvChannels + i),
                        sum);
-        ActivationKernel<V>::SiluOf(sum).StoreFirst(out + i, lanes);
+        sum = call.gated ? sum * V::LoadFirst(gates + i, lanes) : ActivationKernel<V>::SiluOf(sum);
+        sum.StoreFirst(out + i, lanes);
       }
     }
     // A row moves towards the first, so that in place none is read after it was written.
     for (int j = 0; j < call.kernel - 1; ++j) {
-      const float* row = RowOf(call, run, run.tokens + j);
+      const Row row = RowOf(call, run, run.tokens + j);
       float* to = run.write + j * call.channels + first;
       for (int i = 0; i < count; i += kLanes) {
         const int lanes = count - i < kLanes ? count - i : kLanes;

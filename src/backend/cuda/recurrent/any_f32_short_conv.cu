@@ -1,6 +1,6 @@
-// A causal convolution of each channel over a sequence's tokens, with SiLU: a thread has a channel
-// of one token. First the outputs, of all tokens at once, then the states, which are read until
-// then.
+// A causal convolution of each channel over a sequence's tokens, with SiLU or between gates: a
+// thread has a channel of one token. First the outputs, of all tokens at once, then the states,
+// which are read until then.
 #include "backend/cuda/recurrent/state_step.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
@@ -13,8 +13,10 @@ template <class T>
 __device__ __forceinline__ float ConvRow(const ShortConvParams& p, const float* old, int64_t begin,
                                          int64_t row, int64_t channel) {
   const int64_t kept = p.taps - 1;
-  if (row >= kept)
-    return ToFloat(static_cast<const T*>(p.x)[(begin + row - kept) * p.x_stride + channel]);
+  if (row >= kept) {
+    const T* x = static_cast<const T*>(p.x) + (begin + row - kept) * p.x_stride + channel;
+    return p.gated ? ToFloat(x[0]) * ToFloat(x[2 * p.channels]) : ToFloat(x[0]);
+  }
   return old == nullptr ? 0.0f : old[row * p.channels + channel];
 }
 
@@ -31,10 +33,17 @@ __device__ void Convolve(const ShortConvParams& p) {
   const StateStep step = StateStepOf(p.table, sequence);
   const float* old = OldState(p, step);
   const float* weight = p.weight + channel * p.weight_stride;
-  float sum = 0.0f;
-  for (int j = 0; j < p.taps && step.write >= 0; ++j)
+  T* out = static_cast<T*>(p.out) + token * p.out_stride + channel;
+  if (step.write < 0) {
+    *out = FromFloat<T>(0.0f);
+    return;
+  }
+  float sum = p.bias == nullptr ? 0.0f : p.bias[channel];
+  for (int j = 0; j < p.taps; ++j)
     sum = fmaf(ConvRow<T>(p, old, step.begin, token - step.begin + j, channel), weight[j], sum);
-  static_cast<T*>(p.out)[token * p.out_stride + channel] = FromFloat<T>(sum / (1.0f + expf(-sum)));
+  const int64_t gate = token * p.x_stride + p.channels + channel;
+  *out = FromFloat<T>(p.gated ? sum * ToFloat(static_cast<const T*>(p.x)[gate])
+                              : sum / (1.0f + expf(-sum)));
 }
 
 template <class T>

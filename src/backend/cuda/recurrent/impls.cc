@@ -61,13 +61,15 @@ Status RunShortConv(device::Stream& stream, const ShortConv::Desc& desc,
   const ShortConvParams params = {.table = TableOf(desc, args, args.x.dims[0]),
                                   .x = args.x.data,
                                   .weight = args.weight.ptr<float>(),
+                                  .bias = desc.bias ? args.bias.ptr<float>() : nullptr,
                                   .state = args.state.ptr<float>(),
                                   .out = args.out.data,
                                   .x_stride = args.x.strides[0],
                                   .weight_stride = args.weight.strides[0],
                                   .out_stride = args.out.strides[0],
                                   .channels = desc.channels,
-                                  .taps = desc.kernel};
+                                  .taps = desc.kernel,
+                                  .gated = desc.gated};
   SLUICE_RETURN_IF_ERROR(Launch(stream, kShortConv(desc.activation),
                                 ShortConvShape(args.x.dims[0], desc.channels), params));
   return Launch(stream, kShortConvState(desc.activation),

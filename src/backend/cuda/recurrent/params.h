@@ -20,11 +20,13 @@ struct ShortConvParams {
   StateTableParams table;
   const void* x;
   const float* weight;
+  const float* bias;  // null: none
   float* state;
   void* out;
   int64_t x_stride, weight_stride, out_stride;
   int64_t channels;
   int32_t taps;
+  bool gated;
 };
 
 inline constexpr unsigned kShortConvThreads = 128;  // a channel each

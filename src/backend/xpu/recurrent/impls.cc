@@ -15,8 +15,9 @@ Status RunShortConv(device::Stream& stream, const ops::ShortConv::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const int items = ItemsFor(FactsOf(stream), 64);
   const int64_t piece = items == 1 ? kPieceElements : 4 * items;
-  const std::string options = StrCat("-D ITEMS=", items, " -D PIECE=", piece,
-                                     " -D ACT=", ClName(desc.activation), " -D TAPS=", desc.kernel);
+  const std::string options = StrCat(
+      "-D ITEMS=", items, " -D PIECE=", piece, " -D ACT=", ClName(desc.activation),
+      " -D TAPS=", desc.kernel, " -D GATED=", desc.gated ? 1 : 0, " -D BIAS=", desc.bias ? 1 : 0);
   const auto shape = [&](int64_t count) {
     return LaunchShape{
         {static_cast<size_t>((desc.channels + piece - 1) / piece), static_cast<size_t>(count), 1},
@@ -29,10 +30,10 @@ Status RunShortConv(device::Stream& stream, const ops::ShortConv::Desc& desc,
   const int32_t rows = static_cast<int32_t>(args.x.dims[0]);
   SLUICE_RETURN_IF_ERROR(
       Launch(stream, {kConvProgram, "any_f32_short_conv"}, options, shape(rows), args.x.data,
-             RowStride(args.x), args.weight.data, RowStride(args.weight), args.state.data,
-             RowStride(args.state), args.query_start.data, args.context.data, args.block_table.data,
-             RowStride(args.block_table), args.out.data, RowStride(args.out), channels, sequences,
-             table_width, desc.block_tokens, blocks, desc.states, rows));
+             RowStride(args.x), args.weight.data, RowStride(args.weight), args.bias.data,
+             args.state.data, RowStride(args.state), args.query_start.data, args.context.data,
+             args.block_table.data, RowStride(args.block_table), args.out.data, RowStride(args.out),
+             channels, sequences, table_width, desc.block_tokens, blocks, desc.states, rows));
   return Launch(stream, {kConvProgram, "any_f32_short_conv_state"}, options, shape(sequences),
                 args.x.data, RowStride(args.x), args.state.data, RowStride(args.state),
                 args.query_start.data, args.context.data, args.block_table.data,

@@ -1,0 +1,16 @@
+// The part of GGUF's metadata that is about layers with a short convolution (LFM2). Any thread.
+#pragma once
+
+#include "files/architectures.h"
+#include "files/gguf.h"
+#include "files/model_config.h"
+#include "sluice/status.h"
+
+namespace sluice::files {
+
+// Fills config->short_conv, the number of KV heads, and the kinds of layers, of which those without
+// KV heads have a convolution. Errors name the key. REQUIRES: sizes are read, and there is a
+// LayerConfig for each layer.
+Status ReadGgufShortConv(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config);
+
+}  // namespace sluice::files

@@ -1,0 +1,71 @@
+#include "files/gguf_short_conv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "files/test_files.h"
+
+namespace sluice::files {
+namespace {
+
+using testing::GgufWriter;
+using ::testing::HasSubstr;
+
+constexpr uint32_t kInt32 = 5;  // GGUF's number of the type
+
+GgufWriter Lfm2(const std::vector<int32_t>& kv_heads, uint32_t taps = 3) {
+  GgufWriter file = testing::TinyGguf("lfm2");
+  std::erase_if(file.keys, [](const auto& key) { return key.name.ends_with("head_count_kv"); });
+  return file.Array("lfm2.attention.head_count_kv", kInt32, kv_heads)
+      .U32("lfm2.shortconv.l_cache", taps);
+}
+
+Result<ModelConfig> ConfigOf(const GgufWriter& writer) {
+  const auto bytes = writer.Bytes();
+  SLUICE_ASSIGN_OR_RETURN(const auto file, GgufFile::FromMemory(bytes, "tiny.gguf"));
+  return ConfigFromGguf(*file);
+}
+ModelConfig Good(const GgufWriter& writer) {
+  const auto config = ConfigOf(writer);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? *config : ModelConfig();
+}
+std::string ErrorOf(const GgufWriter& writer) {
+  const auto config = ConfigOf(writer);
+  if (config.ok()) return "no error";
+  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
+  return config.status().message();
+}
+
+TEST(GgufShortConvTest, LayersWithoutKvHeadsHaveAConvolution) {
+  const ModelConfig config = Good(Lfm2({0, 2}, 4));
+  EXPECT_EQ(config.architecture, Architecture::kLfm2);
+  EXPECT_EQ(config.layers[0].kind, LayerKind::kShortConv);
+  EXPECT_EQ(config.layers[1].kind, LayerKind::kFull);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.short_conv.kernel, 4);
+  EXPECT_FALSE(config.short_conv.bias);
+  EXPECT_EQ(config.intermediate_size, 96);
+  EXPECT_FALSE(config.rope.interleaved);
+  EXPECT_TRUE(
+      Good(Lfm2({0, 2}).Add("blk.0.shortconv.conv.bias", DType::kF32, {64})).short_conv.bias);
+  EXPECT_EQ(Good(Lfm2({0, 0})).num_kv_heads, 4);  // which no layer has
+}
+
+TEST(GgufShortConvTest, RefusesWhatItCannotBe) {
+  EXPECT_THAT(ErrorOf(Lfm2({1, 2})), HasSubstr("gives layer 0 1 heads"));
+  EXPECT_THAT(ErrorOf(Lfm2({-1, -1})), HasSubstr("gives layer 0 -1 heads"));
+  EXPECT_THAT(ErrorOf(Lfm2({0, 1025})), HasSubstr("gives layer 1 1025 heads"));
+  EXPECT_THAT(ErrorOf(Lfm2({0, 3})), HasSubstr("cannot be shared evenly"));
+  EXPECT_THAT(ErrorOf(Lfm2({0})), HasSubstr("not an array of 2 integers"));
+  EXPECT_THAT(ErrorOf(testing::TinyGguf("lfm2").U32("lfm2.shortconv.l_cache", 3)),
+              HasSubstr("\"lfm2.attention.head_count_kv\" is not an array"));
+  EXPECT_THAT(ErrorOf(testing::TinyGguf("lfm2")),
+              HasSubstr("\"lfm2.shortconv.l_cache\" is missing"));
+  EXPECT_THAT(ErrorOf(Lfm2({0, 2}, 1)), HasSubstr("l_cache\" is 1; 2 to 8 are legal"));
+  EXPECT_THAT(ErrorOf(Lfm2({0, 2}).U32("lfm2.attention.sliding_window", 16)),
+              HasSubstr("\"lfm2.attention.sliding_window\" is 16"));
+}
+
+}  // namespace
+}  // namespace sluice::files
