@@ -139,6 +139,8 @@ struct HfExperts {
   bool product_biases = false;  // ExpertsConfig::product_biases, in "gate_up_bias", "down_bias"
   bool weighs_inputs = false;   // ExpertsConfig::weighs_inputs
   int dense_layers = 1;         // kBehindDense, where config.json is silent
+  std::string_view dense_layers_key = "first_k_dense_replace";
+  std::string_view bias_switch;  // the key that says whether there is a bias; empty: there is
   // A shared expert is as wide as several of the router's, which config.json may count by this key;
   // it is silent: so many. 0: config.json tells the shared expert's width.
   std::string_view shared_count_key = "n_shared_experts";

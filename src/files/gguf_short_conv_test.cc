@@ -52,6 +52,25 @@ TEST(GgufShortConvTest, LayersWithoutKvHeadsHaveAConvolution) {
   EXPECT_EQ(Good(Lfm2({0, 0})).num_kv_heads, 4);  // which no layer has
 }
 
+TEST(GgufShortConvTest, ExpertsAreChosenByTheSigmoidWithABias) {
+  GgufWriter file = testing::TinyGguf("lfm2moe");
+  std::erase_if(file.keys, [](const auto& key) { return key.name.ends_with("head_count_kv"); });
+  file.Array<int32_t>("lfm2moe.attention.head_count_kv", kInt32, {0, 2})
+      .U32("lfm2moe.shortconv.l_cache", 3)
+      .U32("lfm2moe.expert_count", 8)
+      .U32("lfm2moe.expert_used_count", 2)
+      .U32("lfm2moe.expert_feed_forward_length", 48)
+      .F32("lfm2moe.expert_weights_scale", 1.5f)
+      .Add("blk.1.ffn_gate_inp.weight", DType::kF32, {8, 64});
+  const ModelConfig config = Good(file);
+  EXPECT_FALSE(config.layers[0].experts);
+  EXPECT_TRUE(config.layers[1].experts);
+  EXPECT_EQ(config.experts.width, 48);
+  EXPECT_EQ(config.experts.score, RouterScore::kSigmoid);
+  EXPECT_TRUE(config.experts.bias && config.experts.renormalize);
+  EXPECT_EQ(config.experts.scale, 1.5f);
+}
+
 TEST(GgufShortConvTest, RefusesWhatItCannotBe) {
   EXPECT_THAT(ErrorOf(Lfm2({1, 2})), HasSubstr("gives layer 0 1 heads"));
   EXPECT_THAT(ErrorOf(Lfm2({-1, -1})), HasSubstr("gives layer 0 -1 heads"));

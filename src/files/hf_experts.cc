@@ -96,7 +96,7 @@ Result<std::vector<bool>> LayersWithExperts(const JsonFields& fields, const HfEx
   int dense = 0;
   if (hf.layers == ExpertLayers::kBehindDense) {
     dense = hf.dense_layers;
-    SLUICE_RETURN_IF_ERROR(fields.Int("first_k_dense_replace", {0, kLayersRange.max}, &dense));
+    SLUICE_RETURN_IF_ERROR(fields.Int(hf.dense_layers_key, {0, kLayersRange.max}, &dense));
   }
   std::vector<bool> sparse(static_cast<size_t>(layers), true);
   std::fill_n(sparse.begin(), std::min(dense, layers), false);
@@ -155,6 +155,7 @@ Status ReadHfExperts(const JsonFields& fields, const ArchitectureInfo& info, Mod
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
     SLUICE_RETURN_IF_ERROR(fields.Int(key, kExpertsRange, &experts.count));
   }
+  if (!hf.bias_switch.empty()) SLUICE_RETURN_IF_ERROR(fields.Bool(hf.bias_switch, &experts.bias));
   SLUICE_RETURN_IF_ERROR(ReadPerToken(fields, &experts.per_token));
   if (defaults.expert_width > 0) experts.width = defaults.expert_width;
   SLUICE_RETURN_IF_ERROR(fields.Int(hf.width_key, kIntermediateRange, &experts.width));

@@ -80,6 +80,32 @@ TEST(HfShortConvTest, FeedForwardPartsHaveTheWidthOfTheRule) {
   EXPECT_EQ(Good(R"({"block_multiple_of":1,"block_ff_dim":100})").intermediate_size, 66);
 }
 
+TEST(HfShortConvTest, ExpertsStandBehindDenseLayersOfTheirOwnWidth) {
+  const auto config = Lfm2(R"({"num_dense_layers":1,"num_experts":8,"num_experts_per_tok":2,
+      "moe_intermediate_size":48,"norm_topk_prob":false,"routed_scaling_factor":1.5,
+      "layer_types":["conv","full_attention","conv","conv"]})",
+                           "Lfm2MoeForCausalLM");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_EQ(Kinds(*config), "cfcc");
+  EXPECT_EQ(config->intermediate_size, 96);
+  EXPECT_FALSE(config->layers[0].experts);
+  EXPECT_TRUE(config->layers[1].experts && config->layers[3].experts);
+  EXPECT_EQ(config->experts.count, 8);
+  EXPECT_EQ(config->experts.width, 48);
+  EXPECT_EQ(config->experts.score, RouterScore::kSigmoid);
+  EXPECT_EQ(config->experts.scale, 1.5f);
+  EXPECT_TRUE(config->experts.bias);
+  EXPECT_FALSE(config->experts.renormalize);
+  const auto plain = Lfm2(R"({"use_expert_bias":false})", "Lfm2MoeForCausalLM");
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_FALSE(plain->experts.bias);
+  EXPECT_TRUE(plain->experts.renormalize);
+  EXPECT_FALSE(plain->layers[1].experts);
+  EXPECT_EQ(plain->experts.per_token, 4);
+  const auto refused = Lfm2(R"({"num_dense_layers":-1})", "Lfm2MoeForCausalLM");
+  EXPECT_THAT(refused.status().message(), HasSubstr("num_dense_layers"));
+}
+
 TEST(HfShortConvTest, RefusesWhatItCannotBe) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"conv_L_cache":1})", "\"conv_L_cache\" is 1; an integer from 2 to 8 is needed"},

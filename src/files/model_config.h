@@ -67,6 +67,7 @@ namespace sluice::files {
   M(Mpt)                        \
   M(Baichuan)                   \
   M(Lfm2)                       \
+  M(Lfm2Moe)                    \
   M(Bert)                       \
   M(Roberta)                    \
   M(MPNet)                      \

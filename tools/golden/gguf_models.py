@@ -68,6 +68,7 @@ CASES = {
     "hunyuan_moe": {},
     "ernie4_5_moe": {},
     "lfm2": {},
+    "lfm2_moe": {},
 }
 # Their weights are of BF16 and stay so, which makes these files half as large. None has experts: with
 # activations in 16 bits too a token whose scores are nearly equal may get another expert.

@@ -283,6 +283,10 @@ CASES = {
     "lfm2_bias": ("Lfm2", dict(
         NARROW, num_hidden_layers=3, conv_L_cache=4, conv_bias=True, block_auto_adjust_ff_dim=False,
         layer_types=["full_attention", "conv", "conv"]), SMALL),
+    "lfm2_moe": ("Lfm2Moe", dict(
+        NARROW, num_hidden_layers=3, num_dense_layers=1, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=32, tie_word_embeddings=True,
+        layer_types=["conv", "full_attention", "conv"]), SMALL),
 }
 
 
@@ -313,7 +317,7 @@ def randomize(model, seed):
             value = 1.3 * noise / parameter.shape[-1] ** 0.5
         parameter.data.copy_(value.bfloat16().float())
     for name, buffer in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
             buffer.data.copy_((0.3 * torch.randn(buffer.shape, generator=generator)).bfloat16())
 
 
