@@ -43,11 +43,11 @@ std::string_view RoleFormats(ParamRole role) {
 }
 
 Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
-                   const files::FileTensor& tensor) {
+                   const files::FileTensor& tensor, Naming naming) {
   std::vector<int64_t> shape = {wanted.tensor_rows()};
   const bool stacked = spec.experts > 0 && wanted.pick.groups > 0;
   if (stacked) shape = {spec.experts, wanted.tensor_rows() / spec.experts};
-  if (spec.role == ParamRole::kTaps) shape.push_back(1);
+  if (spec.role == ParamRole::kTaps && naming == Naming::kHuggingFace) shape.push_back(1);
   if (spec.columns > 0) shape.push_back(spec.columns);
   // Those of heads may lie in one matrix.
   const std::vector<int64_t> flat = {wanted.tensor_rows(), spec.columns};
@@ -166,7 +166,7 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
       SLUICE_ASSIGN_OR_RETURN(derived, FindDerived(spec, wanted, source, quantization));
     }
     const files::FileTensor* tensor = derived ? &derived->tensor() : source.Find(wanted.name);
-    SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor));
+    SLUICE_RETURN_IF_ERROR(CheckTensor(spec, wanted, *tensor, naming));
     SourceScales scales;
     if (derived != nullptr) {
       scales = derived->scales();

@@ -24,7 +24,7 @@ enum class ParamRole : uint8_t {
   kExperts,    // as kLinear, for GroupedLinear: the rows of each expert, one expert after another
   kEmbedding,  // [rows, columns], row-major in its stored format
   kNorm,       // [rows], F32
-  kTaps,       // as kTable; may be stored as [rows, 1, columns]: of a convolution over tokens
+  kTaps,       // as kTable, of a convolution over tokens; stored as [rows, 1, columns] but in GGUF
   kTable,      // [rows, columns], F32: of numbers that a kernel looks up
   kBias,       // [rows], of the activation type
 };

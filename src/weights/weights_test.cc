@@ -158,6 +158,10 @@ TEST(Transform, TapsOfAConvolutionBecomeF32RowsOfTheirKernel) {
     source.AddF32("flat", {3, 2}, Ramp(6, 1));
     spec.hugging_face[0][0].name = "flat";
     EXPECT_FALSE(Resolve(spec, source, Naming::kHuggingFace).ok());
+    spec.gguf = spec.hugging_face;
+    EXPECT_TRUE(Resolve(spec, source, Naming::kGguf).ok());
+    spec.gguf[0][0].name = "conv";
+    EXPECT_FALSE(Resolve(spec, source, Naming::kGguf).ok());
   }
 }
 
