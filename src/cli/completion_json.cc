@@ -42,6 +42,7 @@ Json CompletionJson(const Engine& engine, const RunResult& result) {
   Json drafts = {{"accepted_prediction_tokens", usage.accepted_tokens},
                  {"rejected_prediction_tokens", usage.rejected_tokens}};
   if (usage.synthetic_acceptance > 0.0) drafts["synthetic_acceptance"] = usage.synthetic_acceptance;
+  if (usage.verified_by_rejection) drafts["verified_by_rejection"] = true;
   return Json{{"id", "cmpl-1"},
               {"object", "text_completion"},
               {"created", std::time(nullptr)},

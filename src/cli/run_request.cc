@@ -77,7 +77,9 @@ std::string SpeedLine(const RunResult& result) {
                 drafts == 0
                     ? std::string()
                     : StrCat(", ", usage.accepted_tokens, " of ", drafts, " drafts accepted",
-                             usage.synthetic_acceptance > 0 ? " by lot" : ""),
+                             usage.synthetic_acceptance > 0 ? " by lot"
+                             : usage.verified_by_rejection  ? " by rejection sampling"
+                                                            : ""),
                 "; prompt ", usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
                 rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
 }

@@ -181,5 +181,18 @@ TEST(RejectionInEngines, ItsMemoryIsPlanned) {
   EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-verify");
 }
 
+TEST(RejectionInEngines, UsageTellsOfIt) {
+  const auto rejecting = OpenTiny(Eagle("rejection")), exact = OpenTiny(Eagle("exact"));
+  EXPECT_TRUE(Ask(*rejecting, Sampled(1, 4))->usage.verified_by_rejection);
+  EXPECT_FALSE(Ask(*exact, Sampled(1, 4))->usage.verified_by_rejection);
+  EngineOptions none = Plain();
+  none.speculate_verify = "rejection";
+  EXPECT_FALSE(Ask(*OpenTiny(none), Sampled(1, 4))->usage.verified_by_rejection);
+  // An answer that has no drafts.
+  Request request = Sampled(1, 4);
+  request.all_logprobs = Distribution::kRaw;
+  EXPECT_FALSE(Ask(*rejecting, request)->usage.verified_by_rejection);
+}
+
 }  // namespace
 }  // namespace sluice::engine

@@ -82,6 +82,7 @@ class FakeEngine : public Engine {
     delta.usage.completion_tokens = 2;
     delta.usage.accepted_tokens = 1;
     delta.usage.rejected_tokens = 3;
+    delta.usage.verified_by_rejection = verified_by_rejection;
     submitted.at(index).sink(std::move(delta));
   }
   void EmitDelta(size_t index, TextDelta delta) { submitted.at(index).sink(std::move(delta)); }
@@ -93,6 +94,7 @@ class FakeEngine : public Engine {
   Status submit_status;
   int max_model_len = 64;
   bool fake_balance_experts = false;
+  bool verified_by_rejection = false;  // what usage says
   std::atomic<int> submits_before_failure = 0;
   std::function<void(size_t)> on_submit;  // runs within Submit
   // Runs within text work, which the server gives up by `given_up`.

@@ -288,6 +288,7 @@ void Generation::Finish() {
     usage.accepted_tokens += one.accepted_tokens;
     usage.rejected_tokens += one.rejected_tokens;
     usage.synthetic_acceptance = one.synthetic_acceptance;
+    usage.verified_by_rejection |= one.verified_by_rejection;
     usage.queue_ms += one.queue_ms;
     usage.prefill_ms += one.prefill_ms;
     usage.decode_ms += one.decode_ms;

@@ -125,5 +125,40 @@ TEST_F(UsageStreamTest, NothingFollowsAClientThatHasGone) {
   }
 }
 
+// Of an answer whose drafts were verified by rejection; of others usage says nothing of it.
+TEST_F(UsageStreamTest, SaysHowDraftsWereVerified) {
+  for (const bool rejection : {false, true}) {
+    engine_.verified_by_rejection = rejection;
+    const auto exchange = Send(kWith, "/v1/completions");
+    engine_.Emit(engine_.submitted.size() - 1, "ab", FinishReason::kStop, true);
+    bool told = false;
+    for (const std::string& event : exchange->events()) {
+      if (event == "[DONE]") continue;
+      const Json json = Json::parse(event);
+      if (!json.contains("usage") || json["usage"].is_null()) continue;
+      const Json& details = json["usage"]["completion_tokens_details"];
+      told = true;
+      EXPECT_EQ(details.contains("verified_by_rejection"), rejection);
+      if (rejection) {
+        EXPECT_EQ(details["verified_by_rejection"], true);
+      }
+    }
+    EXPECT_TRUE(told);
+  }
+}
+
+// What usage may say stands in the OpenAPI document.
+TEST_F(UsageStreamTest, TheDocumentHasWhatItSays) {
+  HttpRequest request;
+  request.method = "GET";
+  request.path = "/openapi.json";
+  auto exchange = std::make_shared<FakeExchange>();
+  EXPECT_FALSE(routes_.Admit(&request).has_value());
+  routes_.Handle(std::move(request), exchange);
+  const Json details = exchange->body()["components"]["schemas"]["Usage"]["properties"]
+                                       ["completion_tokens_details"]["properties"];
+  EXPECT_EQ(details["verified_by_rejection"]["type"], "boolean");
+}
+
 }  // namespace
 }  // namespace sluice::server

@@ -53,6 +53,8 @@ OrderedJson UsageJson(const Usage& usage) {
                   {"rejected_prediction_tokens", usage.rejected_tokens}};
   if (usage.synthetic_acceptance > 0.0)
     json["completion_tokens_details"]["synthetic_acceptance"] = usage.synthetic_acceptance;
+  if (usage.verified_by_rejection)
+    json["completion_tokens_details"]["verified_by_rejection"] = true;
   return json;
 }
 

@@ -158,7 +158,8 @@ constexpr const char* kSchemas = R"json(
       "completion_tokens_details": {"type": "object", "properties": {
         "accepted_prediction_tokens": {"type": "integer"},
         "rejected_prediction_tokens": {"type": "integer"},
-        "synthetic_acceptance": {"type": "number"}}}}},
+        "synthetic_acceptance": {"type": "number"},
+        "verified_by_rejection": {"type": "boolean"}}}}},
     "ChatChoice": {"type": "object", "properties": {"index": {"type": "integer"},
       "message": {"$ref": "#/components/schemas/Message"},
       "logprobs": {"type": ["object", "null"]},
