@@ -49,6 +49,7 @@ struct EngineOptions {
   std::string force_op;
   bool explain_kernels = false;
   bool check_each_op = false;
+  std::string dump_activations;
   bool fake_balance_experts = false;
   // Of drafts, by a step, at most. Without a flag: 0.5 ms is what a thread takes to wake on a busy
   // machine, and little beside a step that is worth drafts.
@@ -104,6 +105,9 @@ struct EngineOptions {
       "print which implementation was chosen for each op and why");
     v(check_each_op, "check-each-op",
       "wait for the device after each op, so that an error names it; no graphs, slow");
+    v(dump_activations, "dump-activations",
+      "for kernel writers: FOLDER:LAYERS:STEPS, as /tmp/dump:0,11:0-3, writes there what these "
+      "layers gave in these steps, a safetensors file each; steps do not overlap then");
     v(fake_balance_experts, "fake-balance-experts",
       "for load tests: tokens take experts in turn, so that all have equally many; answers mean "
       "nothing, and each says so in its system_fingerprint");

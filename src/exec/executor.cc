@@ -458,6 +458,8 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
     sampler_->Collect(plan, flight->rows, result);
     CollectVectors(plan, result);
     builder_->Settle(flight->batch, *result);
+    if (dump_ != nullptr && !plan.tokens.empty())
+      dump_->Take(*stream_, plan, hidden_.Rows(0, static_cast<int64_t>(plan.tokens.size())));
   } else {
     sampler_->Drop(plan, flight->rows);
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/activation_dump.h"
 #include "exec/draft_model_proposer.h"
 #include "exec/expert_counter.h"
 #include "exec/graph_runner.h"
@@ -62,6 +63,9 @@ class Executor : public StepRunner {
     // draft model does so, or the model's head, if it was loaded; otherwise no plan asks for any.
     std::function<Status(device::Stream&, const ops::Tensor& lengths, const ops::Tensor& tokens)>
         propose;
+    // Gets the hidden states of its layers behind each step; it must outlive the executor.
+    // REQUIRES: no head guesses, and `depth` is 1. Null: nobody does.
+    ActivationDump* dump = nullptr;
     bool rejects = false;       // drafts are verified by rejection: ops::SampleRow::guess_row
     double drafts_taken = 0.0;  // for load tests: ops::KeepDrawn::Args::taken
     bool time_steps = false;    // fill the times of Totals() where the device has timers
@@ -152,6 +156,7 @@ class Executor : public StepRunner {
   Status MakeVectors(int max_num_seqs);
   void CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const;
   Status MakeProposer(const Options& options);
+  Status MakeDump(const Options& options);
   Status MakeHead(const Options& options);
   Status MakeEagle(const Options& options);
   Status MakeHidden(int64_t width);
@@ -237,10 +242,11 @@ class Executor : public StepRunner {
   device::Buffer hidden_memory_;
   device::Buffer vector_memory_;
   ops::Tensor vectors_;  // model::Outputs::vectors, in vector_memory_; empty of one that generates
-  // What a head reads of a step, in hidden_memory_: model::Outputs::layers_hidden of
+  // What a head, or dump_, reads of a step, in hidden_memory_: model::Outputs::layers_hidden of
   // hidden_layers_, or without these Outputs::hidden. Empty without a head.
   ops::Tensor hidden_;
   std::vector<int> hidden_layers_;
+  ActivationDump* dump_ = nullptr;            // may be null
   std::unique_ptr<DeviceProposer> proposer_;  // may be null
   StepInputs on_host_;                        // scratch of WriteGuessRows
   // A step's inputs where the device cannot read the host's, and what is made of them. Steps follow

@@ -262,6 +262,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
     std::function<void(int64_t, int64_t)> progress) {
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   SLUICE_ASSIGN_OR_RETURN(EngineOptions decided, runner->OpenAndDecide(files, draft, options));
+  SLUICE_RETURN_IF_ERROR(runner->MakeDump(files, decided));
   Status loaded = runner->LoadModel(files, draft, decided, progress);
   if (loaded.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
       options.speculate == "auto") {
@@ -383,10 +384,20 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
     wanted.draft_store = draft_store_.get();
   }
   wanted.draft_tokens = model_->options().draft_tokens;
+  wanted.dump = dump_.get();
+  if (dump_ != nullptr) wanted.depth = 1;
   wanted.bindings = &bindings_;
   SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_, wanted));
   // Where steps overlap with the host is also where programs are built or loaded at first use.
   return executor_->Info().depth > 1 ? executor_->WarmUp() : OkStatus();
+}
+
+Status LocalRunner::MakeDump(const files::ModelFiles& files, const EngineOptions& options) {
+  if (options.dump_activations.empty()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(DumpWanted wanted, ParseDump(options.dump_activations));
+  SLUICE_RETURN_IF_ERROR(CheckDump(wanted, files.config, options));
+  SLUICE_ASSIGN_OR_RETURN(dump_, ActivationDump::Make(*device_, std::move(wanted)));
+  return OkStatus();
 }
 
 void LocalRunner::FillInfo() {

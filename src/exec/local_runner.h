@@ -63,6 +63,8 @@ class LocalRunner : public StepRunner {
                    const EngineOptions& options, std::function<void(int64_t, int64_t)> progress);
   Status LoadDraft(DraftPlan plan, const EngineOptions& options);
   Status MakeExecutor(const EngineOptions& options);
+  // As EngineOptions::dump_activations says, before anything is loaded.
+  Status MakeDump(const files::ModelFiles& files, const EngineOptions& options);
   void FillInfo();
 
   // In the order in which they depend on one another.
@@ -72,6 +74,7 @@ class LocalRunner : public StepRunner {
   std::unique_ptr<model::Model> draft_model_;     // null: none
   std::unique_ptr<model::EagleHead> eagle_head_;  // null: none
   std::unique_ptr<kvstore::KvStore> store_, draft_store_;
+  std::unique_ptr<ActivationDump> dump_;  // null: none
   std::unique_ptr<Executor> executor_;
   MemoryPlan memory_;
   RunnerInfo info_;

@@ -268,6 +268,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   SLUICE_RETURN_IF_ERROR(executor->MakeVectors(max_num_seqs));
   SLUICE_ASSIGN_OR_RETURN(executor->expert_counter_, ExpertCounter::Make(device, model.config()));
   SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
+  if (wanted.dump != nullptr) SLUICE_RETURN_IF_ERROR(executor->MakeDump(wanted));
   if (executor->proposer_) executor->sampler_->VerifyAgainst(executor->proposer_->proposals());
   if (wanted.time_steps) {
     auto timer = StepTimer::Make(device);
@@ -351,6 +352,13 @@ Status Executor::MakeHidden(int64_t width) {
   hidden_ = ops::Dense(hidden_memory_.view(), ops::ResidualDType(options.activation),
                        {options.max_tokens, width});
   return OkStatus();
+}
+
+Status Executor::MakeDump(const Options& wanted) {
+  CHECK(hidden_.empty() && wanted.depth == 1, "a head or the next step writes there");
+  dump_ = wanted.dump;
+  hidden_layers_ = dump_->layers();
+  return MakeHidden(model_.config().hidden_size * static_cast<int64_t>(hidden_layers_.size()));
 }
 
 Status Executor::MakeHead(const Options& wanted) {
