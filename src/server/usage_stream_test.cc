@@ -139,7 +139,9 @@ TEST_F(UsageStreamTest, SaysHowDraftsWereVerified) {
       const Json& details = json["usage"]["completion_tokens_details"];
       told = true;
       EXPECT_EQ(details.contains("verified_by_rejection"), rejection);
-      if (rejection) EXPECT_EQ(details["verified_by_rejection"], true);
+      if (rejection) {
+        EXPECT_EQ(details["verified_by_rejection"], true);
+      }
     }
     EXPECT_TRUE(told);
   }
