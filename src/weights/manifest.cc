@@ -49,15 +49,13 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   if (stacked) shape = {spec.experts, wanted.tensor_rows() / spec.experts};
   if (spec.role == ParamRole::kTaps && naming == Naming::kHuggingFace) shape.push_back(1);
   if (spec.columns > 0) shape.push_back(spec.columns);
-  // Those of heads may lie in one matrix.
+  // Those of heads lie in one matrix.
   const std::vector<int64_t> flat = {wanted.tensor_rows(), spec.columns};
   // A vector may lie as a matrix of one row, and a table of one row as a vector.
   const std::vector<int64_t> row = {1, wanted.tensor_rows()};
   const bool one_row = spec.role == ParamRole::kEmbedding && spec.rows == 1 &&
                        tensor.shape == std::vector<int64_t>{spec.columns};
-  // GGUF has taps as a matrix.
-  const bool may_be_flat = spec.by_columns || spec.role == ParamRole::kTaps;
-  const bool fits = tensor.shape == shape || (may_be_flat && tensor.shape == flat) ||
+  const bool fits = tensor.shape == shape || (spec.by_columns && tensor.shape == flat) ||
                     (spec.columns == 0 && tensor.shape == row) || one_row;
   if (!fits) {
     return BadModel(StrCat("tensor \"", tensor.name, "\" has shape ", ShapeText(tensor.shape),
