@@ -81,8 +81,7 @@ Status CheckDump(const DumpWanted& wanted, const files::ModelConfig& config,
                          files::ArchitectureName(config.architecture), " end in a norm"),
                   kField);
   }
-  if (options.speculate == "mtp" || options.speculate == "eagle" ||
-      options.speculate == "eagle3") {
+  if (options.speculate == "mtp" || options.speculate == "eagle" || options.speculate == "eagle3") {
     return InvalidArgument(StrCat("--dump-activations and --speculate ", options.speculate,
                                   " read hidden states of other layers; take --speculate none"),
                            kField);

@@ -1,8 +1,8 @@
 #include "backend/xpu/pieces/element.cl"
 #include "backend/xpu/pieces/sequence.cl"
-// A causal convolution of each channel over a sequence's tokens, with SiLU or between gates. -D ACT,
-// PIECE: channels of a work-group, TAPS, GATED, BIAS. First the outputs, of all tokens at once, then
-// the states, which are read until then.
+// A causal convolution of each channel over a sequence's tokens, with SiLU or between gates. -D
+// ACT, PIECE: channels of a work-group, TAPS, GATED, BIAS. First the outputs, of all tokens at
+// once, then the states, which are read until then.
 
 // Row `row` of a sequence's state, then of its tokens; `old`: its state, 0 for zeros.
 float conv_row(Bytes x, ulong x_stride, global const float* old, int begin, int row, int channels,
@@ -42,8 +42,8 @@ SLUICE_KERNEL any_f32_short_conv(Bytes x, ulong x_stride, global const float* we
       const float value = conv_row(x, x_stride, old, step.begin, t - step.begin + j, channels, c);
       sum = fma(value, weight[c * weight_stride + j], sum);
     }
-    const float gated = GATED ? sum * load_act(x, t * x_stride + channels + c)
-                              : sum / (1.0f + exp(-sum));
+    const float gated =
+        GATED ? sum * load_act(x, t * x_stride + channels + c) : sum / (1.0f + exp(-sum));
     store_act(out, t * out_stride + c, gated);
   }
 }

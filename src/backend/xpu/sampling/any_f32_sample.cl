@@ -547,8 +547,7 @@ void report_filtered(global const float* logits, Weigh kept, float temperature, 
     for (int i = begin; i < end; ++i) to[i] = i == token ? 0.0f : ZERO_PROBABILITY;
     return;
   }
-  const Wide log_total =
-      wide_log(group_add(total_of(kept, logits, begin, end)), -GRID_SHIFT);
+  const Wide log_total = wide_log(group_add(total_of(kept, logits, begin, end)), -GRID_SHIFT);
   for (int i = begin; i < end; i += 16) {
     float weights[16];
     vstore16(kept_weights(kept, logits16(logits, i, end), i), 0, weights);
@@ -665,9 +664,9 @@ SLUICE_KERNEL any_f32_sample(
         output.degenerate = 1;
       } else {
         Weigh kept = weigh_all(seen.max, row.temperature, vocab);
-        output.token = greedy ? seen.argmax
-                              : draw_token(from, list, seen.max, row, guesses, &kept, begin,
-                                           end SHARED);
+        output.token =
+            greedy ? seen.argmax
+                   : draw_token(from, list, seen.max, row, guesses, &kept, begin, end SHARED);
         if (filters)
           report_filtered(from, kept, row.temperature, greedy ? output.token : -1, to, begin,
                           end SHARED);
