@@ -218,12 +218,14 @@ TEST(LogitsProcessors, ASlowOneIsWaitedForByItselfAlone) {
   const auto id = engine->Submit(std::move(request), slow_sink);
   ASSERT_TRUE(id.ok());
   while (calls < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  // Of the other text worker.
+  // One of them has the other text worker; that beside the slow one has to wait for it.
+  std::vector<std::shared_ptr<Answer>> others;
   std::shared_ptr<Answer> other;
   for (int i = 0; i < 2; ++i) {
     auto [answer, sink] = Answer::Make();
     const auto next = engine->Submit(TinyRequest(kPrompt, 30), sink);
     ASSERT_TRUE(next.ok());
+    others.push_back(answer);
     if ((*next - *id) % 2 != 0) other = answer;
   }
   other->Wait();
@@ -233,6 +235,7 @@ TEST(LogitsProcessors, ASlowOneIsWaitedForByItselfAlone) {
   slow->Wait();
   EXPECT_EQ(slow->choices, quick->choices);
   EXPECT_EQ(calls, 6);
+  for (const auto& answer : others) answer->Wait();
   ExpectNothingLeft(*engine);
 }
 
