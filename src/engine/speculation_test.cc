@@ -91,11 +91,12 @@ class Speculation : public ::testing::TestWithParam<std::tuple<std::string, std:
     return request;
   }
 };
-INSTANTIATE_TEST_SUITE_P(
-    Models, Speculation,
-    ::testing::Combine(::testing::Values("llama", "gemma2", "qwen3_next"),
-                       ::testing::Values("ngram", "suffix")),
-    [](const auto& name) { return std::get<0>(name.param) + "_" + std::get<1>(name.param); });
+INSTANTIATE_TEST_SUITE_P(Models, Speculation,
+                         ::testing::Combine(::testing::Values("llama", "gemma2", "qwen3_next"),
+                                            ::testing::Values("ngram", "suffix")),
+                         [](const auto& name) {
+                           return std::get<0>(name.param) + "_" + std::get<1>(name.param);
+                         });
 
 TEST_P(Speculation, RequestsOfEveryKindGetTheSameAnswer) {
   const auto plain = OpenTiny(Plain());
