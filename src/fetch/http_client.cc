@@ -18,7 +18,6 @@ constexpr long kRedirectsMax = 5;
 constexpr size_t kHeaderBytesMax = 256u << 10;  // of all answers on the way
 constexpr long kStalledBytesPerSecond = 1024;
 constexpr int kTextSecondsMax = 120;
-constexpr long kBufferBytes = 256 << 10;
 
 struct FreeUrl {
   void operator()(CURLU* url) const { Curl().url_cleanup(url); }
@@ -212,7 +211,6 @@ Status HttpClient::Perform(const HttpRequest& request, Transfer* transfer, int s
   set(CURLOPT_LOW_SPEED_LIMIT, kStalledBytesPerSecond);
   set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.stall_seconds));
   if (seconds_max > 0) set(CURLOPT_TIMEOUT, static_cast<long>(seconds_max));
-  set(CURLOPT_BUFFERSIZE, kBufferBytes);
   set(CURLOPT_USERAGENT, "sluice");
   set(CURLOPT_ERRORBUFFER, detail);
   set(CURLOPT_HEADERFUNCTION, &OnHeader);

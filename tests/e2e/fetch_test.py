@@ -501,6 +501,9 @@ class Refusals(FetchTest):
 
     def test_nobody_is_there(self):
         self.refuse(1, ["127.0.0.1:1"], "me/tiny", "--retries", "0", HF_ENDPOINT="http://127.0.0.1:1")
+        # A host without an address, asked for again.
+        for url in ("http://no-such-host.invalid", "https://no-such-host.invalid"):
+            self.refuse(1, ["no-such-host.invalid"], "me/tiny", "--retries", "1", HF_ENDPOINT=url)
 
     def test_a_cache_that_cannot_be_written(self):
         self.cache = os.path.join(self.folder, "file")
