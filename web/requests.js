@@ -71,8 +71,9 @@ async function watch(signal) {
       told = true;
       draw();
     }
-  } catch {
+  } catch (error) {
     // The metrics tell that the server does not answer; the stream is asked for again.
+    if (error.status === 403) return;
   }
   if (!signal.aborted) setTimeout(() => signal.aborted || watch(signal), AGAIN_MS);
 }

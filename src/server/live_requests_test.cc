@@ -62,6 +62,7 @@ TEST(LiveRequests, AWatcherThatIsGoneMakesPlace) {
 using LiveRoute = RoutesTest;
 
 TEST_F(LiveRoute, ShowsAKeyItsOwnRequestsAndAnAdminAllAndErrors) {
+  EXPECT_EQ(Send("GET", kLivePath)->reply.status, 403);  // no keys, and not from this machine
   UseKeys("one\ntwo\nboss admin\n");
   const char* const body = R"({"prompt":"a"})";
   Send("POST", "/v1/completions", body, "Bearer one");

@@ -204,6 +204,10 @@ std::string Routes::ShowRequests(const Watcher& watcher) const {
 }
 
 void Routes::WatchRequests(const HttpRequest& request, const ExchangeRef& exchange) {
+  // Without keys all clients are one, and who knows the id of another's answer can end it.
+  if (request.key_salt.empty() && !request.admin) {
+    return exchange->Reply(NoAdminReply("watching the requests of a server without keys takes"));
+  }
   live_.Watch({request.key_salt, request.admin}, exchange);
 }
 
