@@ -23,7 +23,9 @@ import openai  # noqa: E402  (after the change of interpreter)
 from serving import Serving, tiny_model  # noqa: E402
 
 PROGRAM = ""
-LONG = {"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "temperature": 0}
+# No machine is so fast that such an answer ends by itself within a test.
+ENDLESS = 500_000
+LONG = {"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True, "temperature": 0}
 
 
 def read(path):
@@ -41,7 +43,7 @@ class LimitsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        cls.model = tiny_model(cls.folder)
+        cls.model = tiny_model(cls.folder, positions=2 * ENDLESS)
         cls.keys = os.path.join(cls.folder, "keys")
         with open(cls.keys, "w") as file:
             file.write("one\ntwo weight=3\n")
@@ -154,7 +156,7 @@ class LimitsTest(unittest.TestCase):
                     lambda: self.client("two").batches.retrieve(batch.id)):
             with self.assertRaises(openai.NotFoundError):
                 ask()
-        slow = client.files.create(file=("in.jsonl", lines(5, max_tokens=4000, ignore_eos=True)
+        slow = client.files.create(file=("in.jsonl", lines(5, max_tokens=ENDLESS, ignore_eos=True)
                                          .encode()), purpose="batch")
         batch = client.batches.create(input_file_id=slow.id, endpoint="/v1/completions",
                                       completion_window="24h")

@@ -22,8 +22,11 @@ def model_path():
     return os.path.join(cache, MODEL + ".gguf")
 
 
-def tiny_model(folder):
-    """A model of tests/golden within `folder`, with the chat template of Qwen3, which has tools."""
+def tiny_model(folder, positions=4096):
+    """A model of tests/golden within `folder`, with the chat template of Qwen3, which has tools.
+
+    Its answers can grow to `positions` tokens; on a fast machine 4,000 take a quarter of a second.
+    """
     golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "models")
     model = os.path.join(folder, "tiny")
     shutil.copytree(os.path.join(golden, "llama"), model)
@@ -32,7 +35,7 @@ def tiny_model(folder):
     with open(os.path.join(model, "config.json")) as file:
         config = json.load(file)
     with open(os.path.join(model, "config.json"), "w") as file:
-        json.dump({**config, "max_position_embeddings": 4096}, file)
+        json.dump({**config, "max_position_embeddings": positions}, file)
     return model
 
 
