@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "base/part_name.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -70,8 +72,29 @@ bool IsModelGguf(const std::string& name) {
          lower.find("imatrix") == lower.npos;
 }
 
-// "x-00001-of-00003.gguf"
-bool IsGgufPart(const std::string& name) { return name.find("-of-0") != name.npos; }
+// A part of a model behind the first, which stands for all.
+bool IsLaterPart(const std::string& name) {
+  const std::optional<PartName> part = ParsePartName(name);
+  return part && part->number > 1;
+}
+
+// The file, or all parts of the model whose first part it is.
+Result<FilePlan> WithParts(const HubFile& file, const HubListing& listing,
+                           const std::string& repository) {
+  FilePlan plan{{file}, file.name};
+  const std::optional<PartName> part = ParsePartName(file.name);
+  for (int number = 2; part && number <= part->count; ++number) {
+    const std::string name = part->Of(number);
+    const auto other = std::find_if(listing.files.begin(), listing.files.end(),
+                                    [&](const HubFile& one) { return one.name == name; });
+    if (other == listing.files.end()) {
+      return BadModel(StrCat(repository, " has ", Quote(file.name), " but not ", Quote(name),
+                             ", without which it is no model"));
+    }
+    plan.files.push_back(*other);
+  }
+  return plan;
+}
 
 // Whether `word` stands in `name` between separators.
 bool HasWord(std::string_view name, std::string_view word) {
@@ -105,34 +128,33 @@ std::string ListOf(const std::vector<HubFile>& files) {
   return list;
 }
 
-Result<FilePlan> OneGguf(const std::vector<HubFile>& found, const std::vector<HubFile>& all,
-                         const std::string& repository, const std::string& selector) {
+Result<HubFile> OneGguf(const std::vector<HubFile>& found, const std::vector<HubFile>& all,
+                        const std::string& repository, const std::string& selector) {
   const std::string example =
       StrCat("; name one of ", ListOf(found.empty() ? all : found), " as ", repository, ":FILE");
   if (found.empty()) {
     return InvalidArgument(StrCat(repository, " has no GGUF file of the name or quantization ",
                                   Quote(selector), example));
   }
-  if (IsGgufPart(found.front().name)) {
-    return BadModel(StrCat(repository, " has ", Quote(found.front().name),
-                           " in parts, which Sluice does not load; choose a quantization in one "
-                           "file, or join the parts with llama-gguf-split --merge"));
-  }
   if (found.size() > 1) {
     return InvalidArgument(StrCat(repository, " has ", found.size(), " GGUF files",
                                   selector.empty() ? "" : StrCat(" that fit ", Quote(selector)),
                                   example));
   }
-  return FilePlan{{found.front()}, found.front().name};
+  return found.front();
 }
 
-Result<FilePlan> ChooseGguf(const HubListing& listing, const std::string& repository,
-                            const std::string& selector) {
+Result<HubFile> ChooseGguf(const HubListing& listing, const std::string& repository,
+                           const std::string& selector) {
   std::vector<HubFile> all;
   for (const HubFile& file : listing.files) {
-    const bool named = file.name == selector && Lower(file.name).ends_with(kGgufSuffix);
-    if (named) return OneGguf({file}, {}, repository, selector);
-    if (IsModelGguf(file.name)) all.push_back(file);
+    const bool later = IsLaterPart(file.name);
+    if (file.name == selector && later) {
+      return InvalidArgument(StrCat(Quote(selector), " is a part of a model; name the first, ",
+                                    Quote(ParsePartName(selector)->Of(1))));
+    }
+    if (file.name == selector && Lower(file.name).ends_with(kGgufSuffix)) return file;
+    if (IsModelGguf(file.name) && !later) all.push_back(file);
   }
   if (all.empty()) {
     return InvalidArgument(StrCat(repository, " has no GGUF files, so ", Quote(selector),
@@ -199,8 +221,13 @@ Result<FilePlan> ChooseFiles(const HubListing& listing, const std::string& repos
   }
   folder = folder && names.contains("config.json");
   const bool one = !selector.empty() || (gguf && !folder);
-  SLUICE_ASSIGN_OR_RETURN(FilePlan plan, one ? ChooseGguf(listing, repository, selector)
-                                             : ChooseFolder(listing, repository));
+  FilePlan plan;
+  if (one) {
+    SLUICE_ASSIGN_OR_RETURN(const HubFile file, ChooseGguf(listing, repository, selector));
+    SLUICE_ASSIGN_OR_RETURN(plan, WithParts(file, listing, repository));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(plan, ChooseFolder(listing, repository));
+  }
   // What is wrong with a model shows early.
   std::stable_sort(plan.files.begin(), plan.files.end(), [](const HubFile& a, const HubFile& b) {
     return a.size.value_or(0) < b.size.value_or(0);

@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/gguf_parser.h"
+#include "files/gguf_parts.h"
 #include "files/mapped_file.h"
 
 namespace sluice::files {
@@ -108,12 +109,17 @@ Result<std::shared_ptr<const GgufFile>> FromBytes(std::span<const std::byte> byt
       std::make_shared<ParsedGguf>(std::move(mapping), std::move(contents).value()));
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const GgufFile>> GgufFile::Open(const std::string& path) {
+Result<std::shared_ptr<const GgufFile>> OpenOne(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(auto mapping, MappedFile::Open(path));
   const std::span<const std::byte> bytes = mapping->bytes();
   return FromBytes(bytes, std::move(mapping), path);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const GgufFile>> GgufFile::Open(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(auto file, OpenOne(path));
+  return JoinGgufParts(std::move(file), path, OpenOne);
 }
 
 Result<std::shared_ptr<const GgufFile>> GgufFile::FromMemory(std::span<const std::byte> bytes,

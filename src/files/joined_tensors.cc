@@ -1,56 +1,73 @@
 #include "files/joined_tensors.h"
 
-#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
+#include "base/seeded_hash.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 
 namespace sluice::files {
 namespace {
 
 class JoinedTensors : public TensorSource {
  public:
-  JoinedTensors(std::shared_ptr<const TensorSource> model,
-                std::vector<std::pair<std::string, std::shared_ptr<const TensorSource>>> others)
-      : model_(std::move(model)), others_(std::move(others)), tensors_(model_->tensors()) {
-    for (const auto& [folder, source] : others_) {
-      for (FileTensor tensor : source->tensors()) {
-        tensor.name = StrCat(folder, "/", tensor.name);
-        tensors_.push_back(std::move(tensor));
+  Status Add(std::vector<JoinedSource> sources) {
+    for (JoinedSource& part : sources) {
+      for (const FileTensor& own : part.source->tensors()) {
+        origins_.push_back({part.source.get(), &own});
+        tensors_.push_back(own);
+        tensors_.back().name = StrCat(part.prefix, own.name);
       }
+      sources_.push_back(std::move(part.source));
     }
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (by_name_.emplace(tensors_[i].name, i).second) continue;
+      return BadModel(StrCat("the tensor ", Quote(tensors_[i].name), " stands in two files"));
+    }
+    return OkStatus();
   }
 
   const std::vector<FileTensor>& tensors() const override { return tensors_; }
 
   const FileTensor* Find(std::string_view name) const override {
-    if (const FileTensor* found = model_->Find(name)) return found;
-    const auto beside = tensors_.begin() + static_cast<std::ptrdiff_t>(model_->tensors().size());
-    const auto found = std::find_if(beside, tensors_.end(),
-                                    [&](const FileTensor& tensor) { return tensor.name == name; });
-    return found == tensors_.end() ? nullptr : &*found;
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &tensors_[found->second];
   }
 
-  // Those of the folders beside the model are small.
   void Release(const FileTensor& tensor) const override {
-    if (model_->Find(tensor.name) != nullptr) model_->Release(tensor);
+    if (const Origin* origin = OriginOf(tensor)) origin->source->Release(*origin->tensor);
   }
 
   std::shared_ptr<std::byte> MapPrivately(const FileTensor& tensor) const override {
-    return model_->Find(tensor.name) == nullptr ? nullptr : model_->MapPrivately(tensor);
+    const Origin* const origin = OriginOf(tensor);
+    return origin == nullptr ? nullptr : origin->source->MapPrivately(*origin->tensor);
   }
 
  private:
-  const std::shared_ptr<const TensorSource> model_;
-  const std::vector<std::pair<std::string, std::shared_ptr<const TensorSource>>> others_;
-  std::vector<FileTensor> tensors_;  // the model's, then the others', in order
+  struct Origin {
+    const TensorSource* source;
+    const FileTensor* tensor;
+  };
+
+  const Origin* OriginOf(const FileTensor& tensor) const {
+    const auto found = by_name_.find(tensor.name);
+    return found == by_name_.end() ? nullptr : &origins_[found->second];
+  }
+
+  std::vector<std::shared_ptr<const TensorSource>> sources_;
+  std::vector<FileTensor> tensors_;
+  std::vector<Origin> origins_;  // by the index of the tensor
+  std::unordered_map<std::string_view, size_t, SeededTextHash> by_name_;
 };
 
 }  // namespace
 
-std::shared_ptr<const TensorSource> JoinTensors(
-    std::shared_ptr<const TensorSource> model,
-    std::vector<std::pair<std::string, std::shared_ptr<const TensorSource>>> others) {
-  return std::make_shared<JoinedTensors>(std::move(model), std::move(others));
+Result<std::shared_ptr<const TensorSource>> JoinTensors(std::vector<JoinedSource> sources) {
+  auto joined = std::make_shared<JoinedTensors>();
+  SLUICE_RETURN_IF_ERROR(joined->Add(std::move(sources)));
+  return std::shared_ptr<const TensorSource>(std::move(joined));
 }
 
 }  // namespace sluice::files

@@ -1,11 +1,13 @@
 #include "files/model_files.h"
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/part_name.h"
 #include "base/str_cat.h"
 #include "files/config_check.h"
 #include "files/folder_texts.h"
@@ -51,11 +53,6 @@ Status ReadGgufText(const GgufFile& file, ModelFiles* model) {
 }
 
 Status ReadGgufModel(const std::shared_ptr<const GgufFile>& file, ModelFiles* model) {
-  SLUICE_ASSIGN_OR_RETURN(const auto parts, file->Integer("split.count"));
-  if (parts.value_or(1) > 1) {
-    return BadModel(StrCat("the file is one of ", *parts,
-                           " parts; join them with llama-gguf-split --merge first"));
-  }
   SLUICE_ASSIGN_OR_RETURN(model->config, ConfigFromGguf(*file));
   SLUICE_ASSIGN_OR_RETURN(model->generation_defaults, GenerationDefaultsFromGguf(*file));
   SLUICE_RETURN_IF_ERROR(ReadGgufText(*file, model));
@@ -69,12 +66,13 @@ Result<std::shared_ptr<const TensorSource>> OpenTensors(const fs::path& folder,
                                                         const ModelConfig& config) {
   SLUICE_ASSIGN_OR_RETURN(auto model, OpenSafetensors(folder.string()));
   if (!config.pooling || config.pooling->dense.empty()) return model;
-  std::vector<std::pair<std::string, std::shared_ptr<const TensorSource>>> others;
+  std::vector<JoinedSource> sources;
+  sources.push_back({"", std::move(model)});
   for (const DenseConfig& dense : config.pooling->dense) {
     SLUICE_ASSIGN_OR_RETURN(auto source, OpenSafetensors((folder / dense.folder).string()));
-    others.emplace_back(dense.folder, std::move(source));
+    sources.push_back({StrCat(dense.folder, "/"), std::move(source)});
   }
-  return JoinTensors(std::move(model), std::move(others));
+  return JoinTensors(std::move(sources));
 }
 
 Status ReadFolder(const fs::path& folder, ModelFiles* model) {
@@ -143,7 +141,11 @@ Result<ModelFiles> OpenText(const std::string& path) {
 }
 
 std::string ModelName(const ModelFiles& model) {
-  return IsSyntheticPath(model.path) ? model.path : fs::path(model.path).stem().string();
+  if (IsSyntheticPath(model.path)) return model.path;
+  const fs::path path(model.path);
+  const std::string file = path.filename().string();
+  const std::optional<PartName> part = ParsePartName(file);
+  return part && model.is_gguf ? std::string(part->stem) : path.stem().string();
 }
 
 }  // namespace sluice::files

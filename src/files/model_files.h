@@ -1,7 +1,7 @@
-// A model as the user names it: a .gguf file, a Hugging Face folder (config.json,
-// generation_config.json, tokenizer.json, tokenizer_config.json, *.safetensors with or without
-// index, and sentence-transformers' files of a model that embeds), or one without files
-// (synthetic_model.h).
+// A model as the user names it: a .gguf file (of several parts, the first), a Hugging Face
+// folder (config.json, generation_config.json, tokenizer.json, tokenizer_config.json, *.safetensors
+// with or without index, and sentence-transformers' files of a model that embeds), or one without
+// files (synthetic_model.h).
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ Result<ModelFiles> OpenModel(const std::string& path);
 // Only what is needed to tokenize and to render: `path` may also be a vocabulary-only GGUF, a
 // tokenizer.json, or (for the template) a .jinja file. `tensors` and `config` may be empty.
 Result<ModelFiles> OpenText(const std::string& path);
-// What clients call it unless told otherwise: the name of its file or folder.
+// What clients call it unless told otherwise: the name of its file or folder, without a part's
+// numbers.
 std::string ModelName(const ModelFiles& model);
 // Resolves a name of the model cache (SLUICE_CACHE, else XDG_CACHE_HOME/sluice, else
 // ~/.cache/sluice) to a path; a path to

@@ -4,7 +4,7 @@
 Usage: fetch_test.py PROGRAM [unittest options]
 
 What is served is a random model of a few hundred kilobytes; one test of the catalogue needs the demo
-model. Standard library only.
+model, and one the gguf package of $SLUICE_PYTHON. The rest needs the standard library only.
 """
 import contextlib
 import hashlib
@@ -172,6 +172,32 @@ class Good(FetchTest):
         self.assertEqual(self.files("me", "gguf"), ["x-Q2_K.gguf", "x-Q4_K_M.gguf"])
         self.assertIn("nothing was fetched", self.fetch("me/gguf"))
 
+    def test_a_model_in_parts_is_fetched_whole_and_answers_as_in_one_file(self):
+        whole = os.path.join(GOLDEN, "gguf", "llama-F32.gguf")
+        parts = os.path.join(self.folder, "parts")
+        os.mkdir(parts)
+        subprocess.run([os.environ.get("SLUICE_PYTHON", sys.executable),
+                        os.path.join(os.path.dirname(os.path.abspath(__file__)), "split_gguf.py"),
+                        whole, os.path.join(parts, "x-Q4_K_M.gguf"), "8"], check=True,
+                       stdout=subprocess.DEVNULL)
+        names = sorted(os.listdir(parts))
+        self.assertEqual(len(names), 3)
+        for name in names:
+            with open(os.path.join(parts, name), "rb") as file:
+                self.hub.repositories["me/gguf"]["big/" + name] = file.read()
+        del self.hub.repositories["me/gguf"]["x-Q4_K_M.gguf"]
+        self.assertIn("me/gguf/big/" + names[0], self.fetch("me/gguf"))
+        self.assertEqual(sorted(os.listdir(self.in_cache("me", "gguf", "big"))), names)
+        self.assertIn("nothing was fetched", self.fetch("me/gguf"))
+        asked = ("-p", "a", "-n", "8", "--temperature", "0", "--device", "cpu")
+        expected, found = (self.sluice("generate", model, *asked)
+                           for model in (whole, "me/gguf/big/" + names[0]))
+        self.assertEqual(expected.returncode, 0, expected.stderr)
+        self.assertEqual((found.returncode, found.stdout), (0, expected.stdout), found.stderr)
+        self.refuse(2, ["name the first", names[0]], "me/gguf:big/" + names[1])
+        del self.hub.repositories["me/gguf"]["big/" + names[2]]
+        self.refuse(3, ["but not", names[2]], "me/gguf", "--update")
+
     def test_another_revision_has_a_folder_of_its_own(self):
         self.fetch("me/tiny", "--revision", "refs/pr/1")
         self.assertIn("/api/models/me/tiny/revision/refs%2Fpr%2F1", self.hub.paths("/api/"))
@@ -282,6 +308,21 @@ class Resuming(FetchTest):
         self.instead("/api/.*", answer)
         self.fetch("me/tiny")
         self.assertEqual(len(self.hub.paths("/api/")), 3)
+
+    def test_a_server_that_asks_for_time_gets_it_or_the_user_is_told(self):
+        asked = []
+
+        def answer(handler):
+            asked.append(time.monotonic())
+            if len(asked) == 1:
+                return handler.text(429, "{}", headers=[("Retry-After", "3")])
+            return handler.text(200, json.dumps(self.hub.listing("me/tiny")))
+        self.instead("/api/.*", answer)
+        self.fetch("me/tiny")
+        self.assertGreaterEqual(asked[1] - asked[0], 3)
+        self.instead("/api/.*", lambda handler: handler.text(
+            503, "{}", headers=[("Retry-After", "3600")]))
+        self.refuse(1, ["503", "3600 s"], "me/gguf")
 
     def test_ctrl_c_leaves_the_part_and_ends_with_130(self):
         data = self.hub.repositories["me/tiny"]["model.safetensors"]
@@ -408,8 +449,6 @@ class Refusals(FetchTest):
         self.refuse(3, ["pickle", "pytorch_model.bin"], "me/pickle")
         self.refuse(2, ["Q9", "x-Q2_K.gguf"], "me/gguf:Q9")
         self.refuse(2, ["no GGUF"], "me/tiny:Q4_0")
-        self.hub.repositories["me/parts"] = {"x-Q4_K_M-00001-of-00002.gguf": b"x"}
-        self.refuse(3, ["parts"], "me/parts")
 
     def test_a_name_outside_the_folder_writes_nothing(self):
         for name in ("../../evil.gguf", "/tmp/evil.gguf", "a\\..\\evil.gguf", "x/../../../evil.gguf"):
