@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kPieceBytes = 1u << 20;
 constexpr auto kFirstPause = std::chrono::seconds(1);
+// Who asks for more has the user start again later.
+constexpr auto kAskedPauseMax = std::chrono::minutes(5);
 constexpr auto kPoll = std::chrono::milliseconds(50);
 // A try that adds this much is one with progress.
 constexpr uint64_t kProgressBytes = 1u << 20;
@@ -39,6 +41,35 @@ Status Pause(std::chrono::milliseconds length, const std::function<bool()>& stop
   }
   return OkStatus();
 }
+
+// When failures are worth another try.
+class Retrying {
+ public:
+  explicit Retrying(const RetryOptions& options) : options_(options) {}
+
+  // Ok, after a pause: try again. `progress`: what failed got further than any try before.
+  Status Again(const Status& failure, bool progress) {
+    if (!MayPass(failure)) return failure;
+    if (progress) {
+      failures_ = 0;
+      pause_ = kFirstPause;
+    }
+    if (++failures_ > options_.retries) return failure;
+    const std::chrono::seconds asked(options_.asked_pause ? options_.asked_pause() : 0);
+    if (asked > kAskedPauseMax) {
+      return {failure.code(), StrCat(failure.message(), " and asks to wait for ", asked.count(),
+                                     " s, so nothing more is asked now")};
+    }
+    const auto pause = std::max<std::chrono::milliseconds>(pause_, asked);
+    pause_ *= 2;
+    return Pause(pause, options_.stopped);
+  }
+
+ private:
+  const RetryOptions& options_;
+  int failures_ = 0;
+  std::chrono::milliseconds pause_ = kFirstPause;
+};
 
 // One file, over all tries.
 class Fetching {
@@ -85,19 +116,13 @@ class Fetching {
 
   Status FetchAll() {
     uint64_t most = part_.size();
-    int failures = 0;
-    std::chrono::milliseconds pause = kFirstPause;
+    Retrying retrying(options_);
     for (;;) {
       const Status status = Try();
-      if (status.ok() || !MayPass(status)) return status;
-      if (part_.size() >= most + kProgressBytes) {
-        failures = 0;
-        pause = kFirstPause;
-      }
+      if (status.ok()) return status;
+      const bool progress = part_.size() >= most + kProgressBytes;
       most = std::max(most, part_.size());
-      if (++failures > options_.retries) return status;
-      SLUICE_RETURN_IF_ERROR(Pause(pause, options_.stopped));
-      pause *= 2;
+      SLUICE_RETURN_IF_ERROR(retrying.Again(status, progress));
     }
   }
 
@@ -189,12 +214,11 @@ Result<Checksum> DownloadFile(HttpClient& client, const Download& download,
 }
 
 Status WithRetries(const RetryOptions& options, const std::function<Status()>& ask) {
-  std::chrono::milliseconds pause = kFirstPause;
-  for (int failures = 0;;) {
+  Retrying retrying(options);
+  for (;;) {
     const Status status = ask();
-    if (status.ok() || !MayPass(status) || ++failures > options.retries) return status;
-    SLUICE_RETURN_IF_ERROR(Pause(pause, options.stopped));
-    pause *= 2;
+    if (status.ok()) return status;
+    SLUICE_RETURN_IF_ERROR(retrying.Again(status, false));
   }
 }
 

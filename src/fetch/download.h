@@ -26,6 +26,8 @@ struct Download {
 struct RetryOptions {
   int retries = 3;  // in a row without progress
   std::function<bool()> stopped;
+  // Seconds that the answer of the last failure asked to wait (Retry-After); 0: none.
+  std::function<int64_t()> asked_pause;
 };
 
 // How much of the file there is, called often, with its size (0: not known); and that its checksum
@@ -43,8 +45,8 @@ struct Watcher {
 Result<Checksum> DownloadFile(HttpClient& client, const Download& download,
                               const RetryOptions& options, const Watcher& watcher);
 
-// Calls `ask` again, after a pause that doubles from a second, while its failures may pass and are
-// no more than `options.retries`.
+// Calls `ask` again, after a pause that doubles from a second or as long as the server asked, while
+// its failures may pass and are no more than `options.retries`.
 Status WithRetries(const RetryOptions& options, const std::function<Status()>& ask);
 
 // Bytes of PATH.part that there are already.

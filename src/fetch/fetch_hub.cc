@@ -68,7 +68,9 @@ class HubFetch {
     return fetched;
   }
 
-  RetryOptions Retries() const { return {options_.retries, options_.stopped}; }
+  RetryOptions Retries() const {
+    return {options_.retries, options_.stopped, [this] { return client_.retry_after_s(); }};
+  }
 
   // What the statuses of a hub mean to the user.
   Status Explained(const Status& status) const {

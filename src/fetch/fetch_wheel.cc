@@ -81,7 +81,8 @@ class WheelFetch {
 
   Status GetWheel() {
     const std::string page_url = StrCat(options_.index_url, "/", entry_.package, "/");
-    const RetryOptions retries{options_.retries, options_.stopped};
+    const RetryOptions retries{options_.retries, options_.stopped,
+                               [this] { return client_.retry_after_s(); }};
     HttpClient::Text page;
     Status status = WithRetries(retries, [&]() -> Status {
       SLUICE_ASSIGN_OR_RETURN(

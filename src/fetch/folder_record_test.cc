@@ -1,5 +1,6 @@
 #include "fetch/folder_record.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -12,6 +13,8 @@
 
 namespace sluice::fetch {
 namespace {
+
+using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
@@ -164,6 +167,12 @@ TEST(RetryTest, OnlyWhatMayPassIsTriedAgain) {
                         })
                 .code(),
             StatusCode::kCancelled);
+  const Status later =
+      WithRetries({.retries = 1, .asked_pause = [] { return int64_t{3600}; }}, []() -> Status {
+        return {StatusCode::kUnavailable, "x"};
+      });
+  EXPECT_EQ(later.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(later.message(), HasSubstr("3600 s"));
 }
 
 }  // namespace

@@ -236,6 +236,9 @@ Status HttpClient::Perform(const HttpRequest& request, Transfer* transfer, int s
 
   const CURLcode code = Curl().easy_perform(curl_);
   Curl().easy_setopt(curl_, CURLOPT_ERRORBUFFER, nullptr);
+  curl_off_t wait = 0;
+  Curl().easy_getinfo(curl_, CURLINFO_RETRY_AFTER, &wait);
+  retry_after_s_ = std::max<curl_off_t>(wait, 0);
   if (!transfer->status.ok()) return transfer->status;
   if (code != CURLE_OK) return FailureOf(code, request.url, detail, options_);
   if (!transfer->head_given && !transfer->GiveHead()) return transfer->status;

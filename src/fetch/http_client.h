@@ -68,6 +68,9 @@ class HttpClient {
   // A body of at most `bytes_max`, in at most two minutes. Also kIo: it has more.
   Result<Text> GetText(const HttpRequest& request, size_t bytes_max);
 
+  // Seconds that the last answer asked to wait before the next request (Retry-After); 0: none.
+  int64_t retry_after_s() const { return retry_after_s_; }
+
  private:
   struct Transfer;
   static size_t OnHeader(char* data, size_t size, size_t count, void* transfer);
@@ -77,6 +80,7 @@ class HttpClient {
 
   const HttpOptions options_;
   void* const curl_;
+  int64_t retry_after_s_ = 0;
 };
 
 // Whether a failure may pass, so that asking again makes sense.
