@@ -1,8 +1,8 @@
 #include "base/parse_bytes.h"
+#include "base/ascii.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -18,10 +18,8 @@ Result<size_t> ParseBytes(std::string_view text, std::string_view what) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number) || number < 0) return wrong;
-  std::string unit(end, text.data() + text.size());
+  std::string unit = Lower(std::string_view(end, text.data() + text.size()));
   unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
-  std::transform(unit.begin(), unit.end(), unit.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   constexpr std::string_view kPrefixes = "kmgt";
   double scale = 1;
   if (!unit.empty() && unit != "b") {

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/log_options.h"
 #include "base/parse_bytes.h"
@@ -25,13 +26,6 @@ constexpr size_t kTokenFileBytesMax = 8u << 10;
 std::string Environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-std::string Trimmed(const std::string& text) {
-  constexpr const char* kBlank = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlank);
-  return begin == std::string::npos ? ""
-                                    : text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
 }
 
 // Where the fetching is: a bar on a terminal, a line once in a while elsewhere.
@@ -99,13 +93,13 @@ class FetchProgress {
 };
 
 Result<std::string> ReadToken(const std::string& path) {
-  if (path.empty()) return Trimmed(Environment("HF_TOKEN"));
+  if (path.empty()) return std::string(Trimmed(Environment("HF_TOKEN")));
   auto text = ReadRegularFile(path, kTokenFileBytesMax);
   if (!text.ok()) {
     return InvalidArgument(
         StrCat("the file of --hf-token-file cannot be read: ", text.status().message()));
   }
-  return Trimmed(*text);
+  return std::string(Trimmed(*text));
 }
 
 }  // namespace

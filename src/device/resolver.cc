@@ -5,6 +5,7 @@
 #include <iterator>
 #include <mutex>
 
+#include "base/ascii.h"
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -25,16 +26,7 @@ std::string Order() {
   return out;
 }
 
-std::string Normalize(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n\v\f";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return "";
-  std::string out(text.substr(first, text.find_last_not_of(kBlank) - first + 1));
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
+std::string Normalize(std::string_view text) { return Lower(Trimmed(text)); }
 
 const Backend* FindBackend(DeviceKind kind, std::span<const Backend* const> backends) {
   for (const Backend* backend : backends) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -35,19 +36,6 @@ constexpr const char* kSelectorLegal =
     "cpu, "
     "fpga, numbers or device.tile, separated by commas";
 
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n\v\f";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 Status Malformed(const char* variable, std::string_view value, const std::string& what,
                  const char* legal) {
   return InvalidArgument(StrCat(variable, "=", Quote(value), ": ", what, "; ", legal), "device");
@@ -70,7 +58,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> pieces;
   while (pieces.size() <= kEntriesMax) {
     const size_t end = text.find(separator);
-    pieces.push_back(Trim(text.substr(0, end)));
+    pieces.push_back(Trimmed(text.substr(0, end)));
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + 1);
   }
@@ -193,7 +181,7 @@ Status ParseSelectorTerm(std::string_view value, std::string_view piece, Visible
     return refuse(piece.empty() ? "a term is empty"
                                 : StrCat("the term ", Quote(piece), " has no colon"));
   }
-  const std::string backend = Lower(Trim(piece.substr(0, colon)));
+  const std::string backend = Lower(Trimmed(piece.substr(0, colon)));
   if (!ParseTermBackend(backend, &base)) {
     return refuse(StrCat("the backend ", Quote(backend), " is unknown"));
   }
@@ -250,7 +238,7 @@ const char* ListVariable(DeviceKind kind) {
 // A variable that is 1 or 0; blank and absent are 0.
 Status ReadSwitch(const char* variable, const Environment& environment, bool* on) {
   const std::optional<std::string> value = environment(variable);
-  const std::string_view text = value.has_value() ? Trim(*value) : std::string_view();
+  const std::string_view text = value.has_value() ? Trimmed(*value) : std::string_view();
   if (!text.empty() && text != "0" && text != "1")
     return Malformed(variable, *value, NotUnderstood(text), "legal are 0 and 1");
   *on = text == "1";

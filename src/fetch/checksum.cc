@@ -6,6 +6,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/str_cat.h"
 
@@ -19,7 +20,7 @@ Checksum ChecksumOf(std::string_view hex) {
   if (hex.size() == kSha256Digits) checksum.kind = Checksum::Kind::kSha256;
   if (hex.size() == kSha1Digits) checksum.kind = Checksum::Kind::kGitBlob;
   if (checksum.kind == Checksum::Kind::kNone) return checksum;
-  for (const unsigned char c : hex) checksum.hex += static_cast<char>(std::tolower(c));
+  checksum.hex = Lower(hex);
   return checksum;
 }
 

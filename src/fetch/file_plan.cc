@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/part_name.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -40,12 +41,6 @@ constexpr std::string_view kTexts[] = {"config.json",
 
 // Files of weights that other programs read by running them.
 constexpr std::string_view kPickles[] = {".bin", ".pt", ".pth", ".ckpt", ".pkl"};
-
-std::string Lower(std::string_view text) {
-  std::string lower;
-  for (const unsigned char c : text) lower += static_cast<char>(std::tolower(c));
-  return lower;
-}
 
 bool IsAtTop(std::string_view name) { return name.find('/') == name.npos; }
 

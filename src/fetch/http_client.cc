@@ -1,11 +1,11 @@
 #include "fetch/http_client.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -50,13 +50,6 @@ std::string OriginOf(const Url& url) {
                 PartOf(url, CURLUPART_PORT, CURLU_DEFAULT_PORT));
 }
 
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t begin = std::min(text.find_first_not_of(kBlank), text.size());
-  text.remove_prefix(begin);
-  return text.substr(0, text.find_last_not_of(kBlank) + 1);
-}
-
 std::optional<uint64_t> Number(std::string_view text) {
   uint64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -79,8 +72,7 @@ void ReadRange(std::string_view value, HttpHead* head) {
 void ReadField(std::string_view line, HttpHead* head) {
   const size_t colon = line.find(':');
   if (colon == line.npos) return;
-  std::string name;
-  for (const unsigned char c : line.substr(0, colon)) name += static_cast<char>(std::tolower(c));
+  const std::string name = Lower(line.substr(0, colon));
   const std::string_view value = Trimmed(line.substr(colon + 1));
   const bool quoted = value.size() > 2 && value.front() == '"' && value.back() == '"';
   if (name == "content-length") head->length = Number(value);

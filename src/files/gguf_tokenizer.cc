@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/gguf.h"
@@ -319,8 +320,7 @@ class Reader {
   Status AdjustAddedTokens() {
     SLUICE_ASSIGN_OR_RETURN(auto name, file_.String("general.name"));
     SLUICE_ASSIGN_OR_RETURN(auto architecture, file_.String("general.architecture"));
-    std::string lower = name.value_or("");
-    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    const std::string lower = Lower(name.value_or(""));
     bool phi3 = architecture == "phi3" || lower.find("phi-3") != std::string::npos ||
                 lower.find("phi3") != std::string::npos;
     for (AddedToken& token : data_.added_tokens) {

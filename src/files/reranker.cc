@@ -1,11 +1,11 @@
 #include "files/reranker.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "files/folder_texts.h"
 
@@ -15,12 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kName = "qwen3-reranker";
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 std::optional<int> IdOf(const TokenizerData& tokenizer, std::string_view piece) {
   const auto found = std::find(tokenizer.pieces.begin(), tokenizer.pieces.end(), piece);

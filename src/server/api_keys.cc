@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/ascii.h"
 #include "base/regular_file.h"
 #include "base/str_cat.h"
 #include "sluice/limits.h"
@@ -20,13 +21,6 @@ constexpr size_t kFileBytesMax = size_t{16} << 20;
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::string_view kWeight = "weight=";
 constexpr std::string_view kAdmin = "admin";
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 bool IsBearer(std::string_view header) {
   if (header.size() < kBearer.size()) return false;
@@ -72,7 +66,7 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   std::istringstream lines(*std::move(text));
   std::string line;
   while (std::getline(lines, line)) {
-    const std::string_view text_of_key = Trim(line);
+    const std::string_view text_of_key = Trimmed(line);
     if (text_of_key.empty() || text_of_key.front() == '#') continue;
     if (text_of_key.size() > kKeyBytesMax || keys.entries_.size() == kKeysMax) {
       return InvalidArgument(StrCat("the key file ", path, " has a key of more than ", kKeyBytesMax,
@@ -112,7 +106,7 @@ std::optional<KeyHolder> ApiKeys::Find(std::string_view authorization,
                                        std::string_view api_key) const {
   if (!required()) return KeyHolder();
   std::string_view key = api_key;
-  if (IsBearer(authorization)) key = Trim(authorization.substr(kBearer.size()));
+  if (IsBearer(authorization)) key = Trimmed(authorization.substr(kBearer.size()));
   const Digest asked = DigestOf(key);
   bool found = false;
   KeyHolder holder;

@@ -1,13 +1,9 @@
 #include "backend/xpu/kernel_support.h"
 
+#include "base/ascii.h"
+
 namespace sluice::xpu {
 
-std::string ClName(DType dtype) {
-  std::string name(Name(dtype));
-  for (char& c : name) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return name;
-}
+std::string ClName(DType dtype) { return Lower(Name(dtype)); }
 
 }  // namespace sluice::xpu

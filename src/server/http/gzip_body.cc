@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 
@@ -16,14 +17,6 @@ namespace {
 constexpr size_t kFirstBytes = 16u << 10;
 // Added to the window's bits, it asks zlib for gzip's format in place of its own.
 constexpr int kGzipFormat = 16;
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 // zlib's state over one body.
 class Inflater {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/http/target.h"
@@ -13,12 +14,8 @@ namespace {
 // The content type that a page may not send to another site before the server has agreed, which
 // this one does for the origins of --allow-origin alone.
 bool IsJson(const std::string& content_type) {
-  std::string type = content_type.substr(0, content_type.find(';'));
-  type.erase(type.find_last_not_of(" \t") + 1);
-  for (char& c : type) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return type == "application/json";
+  const std::string_view type(content_type);
+  return Lower(Trimmed(type.substr(0, type.find(';')))) == "application/json";
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "server/http/multipart.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 
 namespace sluice::server {
@@ -15,13 +15,6 @@ constexpr size_t kPartHeadBytesMax = 4096;
 
 Status Broken(std::string what) {
   return InvalidArgument(StrCat("the form ", std::move(what), "; send multipart/form-data"));
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return lower;
 }
 
 // The value of `name=` among parameters with semicolons, in quotes or not; nothing: there is none.

@@ -5,20 +5,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace sluice::server {
 namespace {
 
 // RFC 9110 allows more in a name (escapes, !$&'()*+,;=); no name that is in use has them.
 bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 // The length of "http://" or "https://" at the beginning; 0 without either.
