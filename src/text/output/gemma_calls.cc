@@ -11,12 +11,6 @@ constexpr size_t kDepthMax = 64;
 
 }  // namespace
 
-void GemmaCalls::Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) {
-  pending_.Add(piece);
-  while (!pending_.rest().empty() && Step(parts, delta)) {
-  }
-}
-
 void GemmaCalls::Finish(AnswerParts* parts, TextDelta* delta) {
   if (parts->in_call()) return parts->EndCall(delta);
   if (state_ == State::kName) parts->Text(form_.begin, delta);
@@ -42,12 +36,8 @@ bool GemmaCalls::Step(AnswerParts* parts, TextDelta* delta) {
 }
 
 bool GemmaCalls::StepProse(AnswerParts* parts, TextDelta* delta) {
-  const std::string_view rest = pending_.rest();
-  const MarkerHit hit = FindMarker(rest, std::span(&form_.begin, 1));
-  parts->Text(rest.substr(0, hit.at), delta);
-  pending_.Drop(hit.at);
-  if (hit.marker < 0) return false;
-  pending_.Drop(form_.begin.size());
+  if (TakeMark(std::span(&form_.begin, 1), parts, delta).empty()) return false;
+  held_.clear();  // StepName gives it back
   state_ = State::kName;
   return true;
 }

@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/output/call_parser.h"
-#include "text/output/marker.h"
+#include "text/output/stepped_calls.h"
 
 namespace sluice::text {
 
@@ -15,16 +14,15 @@ struct GemmaForm {
   std::string_view begin, quote, end;
 };
 
-class GemmaCalls final : public CallParser {
+class GemmaCalls final : public SteppedCalls {
  public:
   // `form` outlives it.
   explicit GemmaCalls(const GemmaForm& form) : form_(form) {}
-  void Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) override;
   void Finish(AnswerParts* parts, TextDelta* delta) override;
 
  private:
   enum class State { kProse, kName, kKey, kValue, kText, kBehind };
-  bool Step(AnswerParts* parts, TextDelta* delta);
+  bool Step(AnswerParts* parts, TextDelta* delta) override;
   bool StepProse(AnswerParts* parts, TextDelta* delta);
   bool StepName(AnswerParts* parts, TextDelta* delta);
   bool StepKey(AnswerParts* parts, TextDelta* delta);
@@ -36,7 +34,6 @@ class GemmaCalls final : public CallParser {
 
   const GemmaForm& form_;
   State state_ = State::kProse;
-  PendingText pending_;
   std::string open_;  // brackets of the present call
 };
 

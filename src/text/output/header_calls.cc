@@ -14,9 +14,7 @@ bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
 
 void HeaderCalls::Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) {
   if (list_ != nullptr) return list_->Add(piece, parts, delta);
-  pending_.Add(piece);
-  while (!pending_.rest().empty() && Step(parts, delta)) {
-  }
+  SteppedCalls::Add(piece, parts, delta);
 }
 
 void HeaderCalls::Finish(AnswerParts* parts, TextDelta* delta) {
@@ -43,23 +41,13 @@ bool HeaderCalls::Step(AnswerParts* parts, TextDelta* delta) {
   return false;
 }
 
-void HeaderCalls::Hold(size_t bytes) {
-  held_ += pending_.rest().substr(0, bytes);
-  pending_.Drop(bytes);
-}
-
 void HeaderCalls::GiveBack(AnswerParts* parts, TextDelta* delta) {
   parts->Text(std::exchange(held_, {}), delta);
   state_ = State::kProse;
 }
 
 bool HeaderCalls::StepProse(AnswerParts* parts, TextDelta* delta) {
-  const std::string_view rest = pending_.rest();
-  const MarkerHit hit = FindMarker(rest, form_.begins);
-  parts->Text(rest.substr(0, hit.at), delta);
-  pending_.Drop(hit.at);
-  if (hit.marker < 0) return false;
-  Hold(form_.begins[static_cast<size_t>(hit.marker)].size());
+  if (TakeMark(form_.begins, parts, delta).empty()) return false;
   state_ = State::kSection;
   return true;
 }

@@ -7,9 +7,8 @@
 #include <string_view>
 
 #include "text/output/call_object.h"
-#include "text/output/call_parser.h"
 #include "text/output/json_calls.h"
-#include "text/output/marker.h"
+#include "text/output/stepped_calls.h"
 
 namespace sluice::text {
 
@@ -33,7 +32,7 @@ struct HeaderCallForm {
   const JsonCallForm* list = nullptr;
 };
 
-class HeaderCalls final : public CallParser {
+class HeaderCalls final : public SteppedCalls {
  public:
   // Both outlive it.
   HeaderCalls(const HeaderCallForm& form, const ToolSchemas& schemas)
@@ -43,21 +42,18 @@ class HeaderCalls final : public CallParser {
 
  private:
   enum class State { kProse, kSection, kHeader, kArguments, kBehind };
-  bool Step(AnswerParts* parts, TextDelta* delta);
+  bool Step(AnswerParts* parts, TextDelta* delta) override;
   bool StepProse(AnswerParts* parts, TextDelta* delta);
   bool StepSection(AnswerParts* parts, TextDelta* delta);
   bool StepHeader(AnswerParts* parts, TextDelta* delta);
   bool StepArguments(AnswerParts* parts, TextDelta* delta);
   bool StepBehind();
   bool BeginCall(std::string_view header, AnswerParts* parts, TextDelta* delta);
-  void Hold(size_t bytes);
   void GiveBack(AnswerParts* parts, TextDelta* delta);
 
   const HeaderCallForm& form_;
   const ToolSchemas& schemas_;
   State state_ = State::kProse;
-  PendingText pending_;
-  std::string held_;  // since the mark, until a call is certain
   JsonValueEnd value_;
   bool value_begun_ = false;
   std::unique_ptr<JsonCalls> list_;  // has taken over

@@ -11,12 +11,6 @@ constexpr std::string_view kSpace = " \t\r\n";
 
 }  // namespace
 
-void JsonCalls::Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) {
-  pending_.Add(piece);
-  while (!pending_.rest().empty() && Step(parts, delta)) {
-  }
-}
-
 void JsonCalls::Finish(AnswerParts* parts, TextDelta* delta) {
   if (parts->in_call()) {
     parts->EndCall(delta);
@@ -40,16 +34,9 @@ bool JsonCalls::Step(AnswerParts* parts, TextDelta* delta) {
   return false;
 }
 
-void JsonCalls::Hold(size_t bytes) {
-  held_ += pending_.rest().substr(0, bytes);
-  pending_.Drop(bytes);
-}
-
 // What was held is no call.
 void JsonCalls::GiveBack(AnswerParts* parts, TextDelta* delta) {
-  const bool layout = called_ && held_.find_first_not_of(kBetweenObjects) == std::string::npos;
-  if (!layout) parts->Text(held_, delta);
-  held_.clear();
+  GiveHeld(called_, kBetweenObjects, parts, delta);
   state_ = State::kProse;
 }
 
@@ -67,12 +54,7 @@ bool JsonCalls::StepStart(AnswerParts* parts, TextDelta* delta) {
 }
 
 bool JsonCalls::StepProse(AnswerParts* parts, TextDelta* delta) {
-  const std::string_view rest = pending_.rest();
-  const MarkerHit hit = FindMarker(rest, form_.begins);
-  parts->Text(rest.substr(0, hit.at), delta);
-  pending_.Drop(hit.at);
-  if (hit.marker < 0) return false;
-  Hold(form_.begins[static_cast<size_t>(hit.marker)].size());
+  if (TakeMark(form_.begins, parts, delta).empty()) return false;
   marked_ = true;
   called_ = false;
   state_ = State::kBetween;
@@ -91,17 +73,7 @@ bool JsonCalls::StepBetween(AnswerParts* parts, TextDelta* delta) {
     Hold(1);
     return true;
   }
-  for (const std::string_view end : form_.ends) {
-    const Match match = MatchFront(rest, end);
-    if (match == Match::kPerhaps) return false;
-    if (match == Match::kNo) continue;
-    if (called_) {
-      pending_.Drop(end.size());
-    } else {
-      Hold(end.size());
-    }
-    break;
-  }
+  if (TakeEnd(form_.ends, called_) == Match::kPerhaps) return false;
   GiveBack(parts, delta);
   return true;
 }

@@ -7,8 +7,7 @@
 #include <string_view>
 
 #include "text/output/call_object.h"
-#include "text/output/call_parser.h"
-#include "text/output/marker.h"
+#include "text/output/stepped_calls.h"
 
 namespace sluice::text {
 
@@ -18,12 +17,11 @@ struct JsonCallForm {
   bool bare = false;
 };
 
-class JsonCalls final : public CallParser {
+class JsonCalls final : public SteppedCalls {
  public:
   // Both outlive it.
   JsonCalls(const JsonCallForm& form, const ToolSchemas& schemas)
       : form_(form), schemas_(schemas), state_(form.bare ? State::kStart : State::kProse) {}
-  void Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) override;
   void Finish(AnswerParts* parts, TextDelta* delta) override;
 
  private:
@@ -34,19 +32,16 @@ class JsonCalls final : public CallParser {
     kObject,
   };
   // Each takes something or changes the state; false: more text is needed.
-  bool Step(AnswerParts* parts, TextDelta* delta);
+  bool Step(AnswerParts* parts, TextDelta* delta) override;
   bool StepStart(AnswerParts* parts, TextDelta* delta);
   bool StepProse(AnswerParts* parts, TextDelta* delta);
   bool StepBetween(AnswerParts* parts, TextDelta* delta);
   bool StepObject(AnswerParts* parts, TextDelta* delta);
-  void Hold(size_t bytes);
   void GiveBack(AnswerParts* parts, TextDelta* delta);
 
   const JsonCallForm& form_;
   const ToolSchemas& schemas_;
   State state_;
-  PendingText pending_;
-  std::string held_;     // since the mark or the last call, until a call is certain
   bool marked_ = false;  // a mark began this section
   bool called_ = false;  // a call has been seen in this section
   std::optional<CallObject> object_;

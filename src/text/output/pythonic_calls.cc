@@ -67,12 +67,6 @@ PythonLiteral::Step PythonLiteral::Add(char c, std::string* json) {
   return depth_ > kDepthMax ? Step::kBroken : Step::kTaken;
 }
 
-void PythonicCalls::Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) {
-  pending_.Add(piece);
-  while (!pending_.rest().empty() && Step(parts, delta)) {
-  }
-}
-
 void PythonicCalls::Finish(AnswerParts* parts, TextDelta* delta) {
   if (parts->in_call()) return parts->EndCall(delta);
   GiveBack(parts, delta);
@@ -100,15 +94,8 @@ bool PythonicCalls::Step(AnswerParts* parts, TextDelta* delta) {
   return false;
 }
 
-void PythonicCalls::Hold(size_t bytes) {
-  held_ += pending_.rest().substr(0, bytes);
-  pending_.Drop(bytes);
-}
-
 void PythonicCalls::GiveBack(AnswerParts* parts, TextDelta* delta) {
-  const bool layout = called_ && held_.find_first_not_of(kBetweenCalls) == std::string::npos;
-  if (!layout) parts->Text(held_, delta);
-  held_.clear();
+  GiveHeld(called_, kBetweenCalls, parts, delta);
   state_ = State::kProse;
 }
 
@@ -124,12 +111,7 @@ bool PythonicCalls::StepStart(AnswerParts* parts, TextDelta* delta) {
 }
 
 bool PythonicCalls::StepProse(AnswerParts* parts, TextDelta* delta) {
-  const std::string_view rest = pending_.rest();
-  const MarkerHit hit = FindMarker(rest, form_.begins);
-  parts->Text(rest.substr(0, hit.at), delta);
-  pending_.Drop(hit.at);
-  if (hit.marker < 0) return false;
-  Hold(form_.begins[static_cast<size_t>(hit.marker)].size());
+  if (TakeMark(form_.begins, parts, delta).empty()) return false;
   marked_ = true;
   called_ = false;
   state_ = State::kBetween;
@@ -144,19 +126,9 @@ bool PythonicCalls::StepBetween(AnswerParts* parts, TextDelta* delta) {
     if (closes) GiveBack(parts, delta);
     return true;
   }
-  for (const std::string_view end : form_.ends) {
-    const Match match = MatchFront(rest, end);
-    if (match == Match::kPerhaps) return false;
-    if (match == Match::kNo) continue;
-    if (called_) {
-      pending_.Drop(end.size());
-    } else {
-      Hold(end.size());
-    }
-    GiveBack(parts, delta);
-    return true;
-  }
-  if (!IsNameByte(rest[0])) {
+  const Match end = TakeEnd(form_.ends, called_);
+  if (end == Match::kPerhaps) return false;
+  if (end == Match::kYes || !IsNameByte(rest[0])) {
     GiveBack(parts, delta);
     return true;
   }

@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/output/call_parser.h"
-#include "text/output/marker.h"
+#include "text/output/stepped_calls.h"
 #include "text/output/tool_schemas.h"
 
 namespace sluice::text {
@@ -37,17 +36,16 @@ struct PythonicForm {
   bool bare = false;  // an answer may begin with a list that no mark tells, of tools that are known
 };
 
-class PythonicCalls final : public CallParser {
+class PythonicCalls final : public SteppedCalls {
  public:
   // Both outlive it.
   PythonicCalls(const PythonicForm& form, const ToolSchemas& schemas)
       : form_(form), schemas_(schemas), state_(form.bare ? State::kStart : State::kProse) {}
-  void Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) override;
   void Finish(AnswerParts* parts, TextDelta* delta) override;
 
  private:
   enum class State { kStart, kProse, kBetween, kName, kKey, kValue };
-  bool Step(AnswerParts* parts, TextDelta* delta);
+  bool Step(AnswerParts* parts, TextDelta* delta) override;
   bool StepStart(AnswerParts* parts, TextDelta* delta);
   bool StepProse(AnswerParts* parts, TextDelta* delta);
   bool StepBetween(AnswerParts* parts, TextDelta* delta);
@@ -56,14 +54,11 @@ class PythonicCalls final : public CallParser {
   void StepValue(AnswerParts* parts, TextDelta* delta);
   void Begin(AnswerParts* parts, TextDelta* delta);
   void EndCall(AnswerParts* parts, TextDelta* delta);
-  void Hold(size_t bytes);
   void GiveBack(AnswerParts* parts, TextDelta* delta);
 
   const PythonicForm& form_;
   const ToolSchemas& schemas_;
   State state_;
-  PendingText pending_;
-  std::string held_;  // since the mark or the last call, until a call is certain
   bool marked_ = false, called_ = false, argued_ = false;
   std::string name_, key_;
   PythonLiteral value_;

@@ -31,12 +31,6 @@ std::string_view BeforeQuote(std::string_view head) { return head.substr(0, head
 
 }  // namespace
 
-void TaggedCalls::Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) {
-  pending_.Add(piece);
-  while (!pending_.rest().empty() && Step(parts, delta)) {
-  }
-}
-
 void TaggedCalls::Finish(AnswerParts* parts, TextDelta* delta) {
   if (parts->in_call()) {
     // What has come of a value that was to be judged; the call is cut, and so are its arguments.
@@ -69,25 +63,14 @@ bool TaggedCalls::Step(AnswerParts* parts, TextDelta* delta) {
   return false;
 }
 
-void TaggedCalls::Hold(size_t bytes) {
-  held_ += pending_.rest().substr(0, bytes);
-  pending_.Drop(bytes);
-}
-
 void TaggedCalls::GiveBack(AnswerParts* parts, TextDelta* delta) {
-  if (!called_ || held_.find_first_not_of(kSpace) != std::string::npos) parts->Text(held_, delta);
-  held_.clear();
+  GiveHeld(called_, kSpace, parts, delta);
   state_ = State::kProse;
 }
 
 bool TaggedCalls::StepProse(AnswerParts* parts, TextDelta* delta) {
-  const std::string_view rest = pending_.rest();
-  const MarkerHit hit = FindMarker(rest, form_.begins);
-  parts->Text(rest.substr(0, hit.at), delta);
-  pending_.Drop(hit.at);
-  if (hit.marker < 0) return false;
-  const std::string_view mark = form_.begins[static_cast<size_t>(hit.marker)];
-  Hold(mark.size());
+  const std::string_view mark = TakeMark(form_.begins, parts, delta);
+  if (mark.empty()) return false;
   called_ = false;
   bare_ = mark == form_.call;
   state_ = form_.call.empty() || bare_ ? State::kName : State::kSection;

@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/output/call_parser.h"
-#include "text/output/marker.h"
+#include "text/output/stepped_calls.h"
 #include "text/output/tool_schemas.h"
 
 namespace sluice::text {
@@ -26,17 +25,16 @@ struct TaggedCallForm {
   std::string_view call_end, section_end;
 };
 
-class TaggedCalls final : public CallParser {
+class TaggedCalls final : public SteppedCalls {
  public:
   // Both outlive it.
   TaggedCalls(const TaggedCallForm& form, const ToolSchemas& schemas)
       : form_(form), schemas_(schemas) {}
-  void Add(std::string_view piece, AnswerParts* parts, TextDelta* delta) override;
   void Finish(AnswerParts* parts, TextDelta* delta) override;
 
  private:
   enum class State { kProse, kSection, kName, kArguments, kKey, kValueMark, kValue };
-  bool Step(AnswerParts* parts, TextDelta* delta);
+  bool Step(AnswerParts* parts, TextDelta* delta) override;
   bool StepProse(AnswerParts* parts, TextDelta* delta);
   bool StepSection(AnswerParts* parts, TextDelta* delta);
   bool StepName(AnswerParts* parts, TextDelta* delta);
@@ -48,14 +46,11 @@ class TaggedCalls final : public CallParser {
   void AddToValue(std::string_view piece, AnswerParts* parts, TextDelta* delta);
   void EndValue(AnswerParts* parts, TextDelta* delta);
   void EndCall(AnswerParts* parts, TextDelta* delta);
-  void Hold(size_t bytes);
   void GiveBack(AnswerParts* parts, TextDelta* delta);
 
   const TaggedCallForm& form_;
   const ToolSchemas& schemas_;
   State state_ = State::kProse;
-  PendingText pending_;
-  std::string held_;     // since the mark, until a call is certain
   bool called_ = false;  // a call has been seen in this section
   bool bare_ = false;    // the present call has no section
   std::string name_;     // of the present call
