@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
+#include "server/request_texts.h"
 #include "sluice/limits.h"
 
 namespace sluice::server {
@@ -331,19 +332,10 @@ Result<std::vector<std::string>> EchoTexts(const Engine& engine, const ApiCall& 
   return texts;
 }
 
-// Takes the requests out of the call and leaves in it what answers are told by: the prompts and
-// choices are the engine's alone, which lets go of them when it has their ids.
+// Takes the requests out of the call and leaves in it what answers are told by.
 std::vector<Request> TakeRequests(ApiCall* call) {
   std::vector<Request> requests = std::exchange(call->requests, {});
-  for (Request& request : requests) {
-    auto prompt = std::exchange(request.prompt, {});
-    auto choice = std::exchange(request.choice, {});
-    auto held = std::exchange(request.held, {});
-    call->requests.push_back(request);
-    request.prompt = std::move(prompt);
-    request.choice = std::move(choice);
-    request.held = std::move(held);
-  }
+  for (Request& request : requests) call->requests.push_back(WithoutTexts(&request));
   return requests;
 }
 

@@ -13,28 +13,16 @@
 #include "server/openai/rank_api.h"
 #include "server/openai/responses_answer.h"
 #include "server/openai/responses_api.h"
+#include "server/request_texts.h"
 #include "server/routes.h"
 
 namespace sluice::server {
 namespace {
 
-// What the requests' prompts and choices take until their ids exist; with `echo` the texts are kept
-// twice.
-int64_t HeldBytes(const std::vector<Request>& requests, bool echo) {
-  size_t bytes = 0;
-  for (const Request& request : requests) {
-    if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
-      bytes += ids->size() * sizeof(int32_t);
-    } else if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
-      bytes +=
-          chat->messages_json.size() + chat->tools_json.size() + chat->template_kwargs_json.size();
-    } else {
-      bytes += std::get<std::string>(request.prompt).size() * (echo ? 2 : 1);
-    }
-    bytes += request.second_text ? request.second_text->size() : 0;
-    for (const std::string& text : request.choice) bytes += sizeof text + text.size();
-  }
-  return static_cast<int64_t>(bytes);
+int64_t TextBytesOf(const std::vector<Request>& requests, bool echo) {
+  int64_t bytes = 0;
+  for (const Request& request : requests) bytes += TextBytes(request, echo);
+  return bytes;
 }
 
 // That of the header, where the body has none.
@@ -85,7 +73,7 @@ void Routes::Gather(const ModelUse& model, const HttpRequest& request,
   if (Status status = TakeTimeout(request, &options.timeout_s); !status.ok()) {
     return exchange->Reply(ErrorReply(status, options.errors));
   }
-  if (!Adopt(request, HeldBytes(requests, false), options.errors, &requests, *exchange)) return;
+  if (!Adopt(request, TextBytesOf(requests, false), options.errors, &requests, *exchange)) return;
   StartGathering(EngineOf(model), std::move(requests), std::move(make_answer), options, &tokens_,
                  &deadlines_, exchange);
 }
@@ -213,7 +201,7 @@ void Routes::Respond(const ModelUse& model, const HttpRequest& request,
 
 void Routes::Start(const ModelUse& model, ApiCall call, const AnswerMaker& format,
                    const HttpRequest& request, const ExchangeRef& exchange) {
-  if (!Adopt(request, HeldBytes(call.requests, call.echo), call.errors, &call.requests,
+  if (!Adopt(request, TextBytesOf(call.requests, call.echo), call.errors, &call.requests,
              *exchange)) {
     return;
   }

@@ -77,6 +77,17 @@ TEST_F(RoutesTest, ThePromptsThatWaitCountAgainstTheBudgetOfBodies) {
   EXPECT_NEAR(budget.used(), 140'000, 100);
   engine_.submitted[2].request.held = nullptr;
   EXPECT_EQ(budget.used(), 0);
+  // So does what the answer may quote, until the engine has it, and what is told of it keeps no
+  // copy.
+  const auto quoting = send("/v1/chat/completions",
+                            "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"prediction\":{"
+                            "\"type\":\"content\",\"content\":\"" +
+                                text + "\"}}");
+  ASSERT_EQ(engine_.submitted.size(), 4u);
+  EXPECT_EQ(engine_.submitted[3].request.prediction, text);
+  EXPECT_NEAR(budget.used(), 100'000, 200);
+  engine_.submitted[3].request.held = nullptr;
+  EXPECT_EQ(budget.used(), 0);
   // What is not a generation holds nothing behind its answer.
   EXPECT_EQ(send("/tokenize", "{\"content\":\"a\"}")->reply.status, 200);
   EXPECT_EQ(budget.used(), 0);
@@ -87,7 +98,7 @@ TEST_F(RoutesTest, ThePromptsThatWaitCountAgainstTheBudgetOfBodies) {
       send("/v1/completions", "{\"prompt\":[" + prompts + "],\"guided_choice\":[\"" +
                                   std::string(16'000, 'c') + "\"]}");
   EXPECT_EQ(refused->reply.status, 429);
-  EXPECT_EQ(engine_.submitted.size(), 3u);
+  EXPECT_EQ(engine_.submitted.size(), 4u);
   EXPECT_EQ(budget.used(), 0);
 }
 
