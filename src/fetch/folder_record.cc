@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "base/json.h"
 #include "base/regular_file.h"
 #include "base/str_cat.h"
 #include "fetch/file_name.h"
+#include "fetch/json_text.h"
+#include "files/atomic_file.h"
 
 namespace sluice::fetch {
 namespace {
@@ -18,11 +19,6 @@ namespace fs = std::filesystem;
 constexpr size_t kBytesMax = 16u << 20;
 
 std::string NameOf(const std::string& folder) { return StrCat(folder, "/.fetch.json"); }
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 const Json* ObjectOf(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -65,24 +61,18 @@ FolderRecord ReadRecord(const std::string& folder) {
 }
 
 Status WriteRecord(const std::string& folder, const FolderRecord& record) {
-  Json files = Json::object(), models = Json::object();
+  Json named = Json::object(), models = Json::object();
   for (const auto& [name, file] : record.files) {
-    files[name] = {{"size", file.size}, {"checksum", file.checksum.hex}};
+    named[name] = {{"size", file.size}, {"checksum", file.checksum.hex}};
   }
   for (const auto& [selector, model] : record.models) {
     models[selector] = {{"commit", model.commit}, {"gguf", model.gguf}, {"files", model.files}};
   }
-  const std::string path = NameOf(folder), part = StrCat(path, ".part");
-  std::error_code error;
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    file << DumpJson(Json{{"files", files}, {"models", models}}) << "\n";
-    file.close();
-    if (!file) return {StatusCode::kIo, StrCat(part, " cannot be written; is its disk full?")};
-  }
-  fs::rename(part, path, error);
-  if (error) return {StatusCode::kIo, StrCat(path, " cannot be written: ", error.message())};
-  return OkStatus();
+  const std::string text = DumpJson(Json{{"files", named}, {"models", models}}) + "\n";
+  SLUICE_ASSIGN_OR_RETURN(const auto file,
+                          files::AtomicFile::Create(NameOf(folder), {.replace = true}));
+  SLUICE_RETURN_IF_ERROR(file->Write(std::as_bytes(std::span(text))));
+  return file->Commit();
 }
 
 const FolderRecord::Model* WholeModel(const FolderRecord& record, const std::string& folder,

@@ -6,6 +6,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "fetch/file_name.h"
+#include "fetch/json_text.h"
 
 namespace sluice::fetch {
 namespace {
@@ -18,11 +19,6 @@ Status Wrong(std::string_view what) {
 const Json* Find(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string TextOf(const Json& object, const char* key) {
-  const Json* value = Find(object, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
 Result<HubFile> ReadFile(const Json& item) {

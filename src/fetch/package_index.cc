@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "fetch/json_text.h"
 
 namespace sluice::fetch {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 Status Missing(std::string_view name) {
   return {StatusCode::kNotFound, StrCat("the package index has no file ", name,
                                         "; name another index as --pypi-url or in PIP_INDEX_URL")};
-}
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 Result<IndexFile> FindInJson(std::string_view page, std::string_view name) {

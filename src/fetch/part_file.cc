@@ -12,16 +12,12 @@
 #include "base/json.h"
 #include "base/regular_file.h"
 #include "base/str_cat.h"
+#include "fetch/json_text.h"
 
 namespace sluice::fetch {
 namespace {
 
 constexpr size_t kNoteBytesMax = 8u << 10;
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 }  // namespace
 

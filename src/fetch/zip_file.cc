@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -10,52 +12,10 @@
 namespace sluice::fetch {
 namespace {
 
-constexpr uint32_t kEndSignature = 0x06054b50, kEntrySignature = 0x02014b50;
-constexpr uint32_t kLocalSignature = 0x04034b50;
-constexpr size_t kEndBytes = 22, kEntryBytes = 46, kLocalBytes = 30;
-constexpr size_t kCommentBytesMax = 0xffff;
-constexpr uint32_t kInZip64 = 0xffffffff;
 constexpr size_t kPieceBytes = 256u << 10;
 
 Status Wrong(std::string_view what) {
-  return {StatusCode::kIo, StrCat("the archive ", what,
-                                  "; fetch it again, from another index if "
-                                  "that does not help")};
-}
-
-// Little endian, as all numbers of the format. REQUIRES: it lies within `bytes`.
-uint32_t Number(std::span<const std::byte> bytes, size_t at, size_t width) {
-  uint32_t value = 0;
-  for (size_t i = width; i-- > 0;) value = value << 8 | std::to_integer<uint32_t>(bytes[at + i]);
-  return value;
-}
-
-struct End {
-  uint32_t entries, bytes, offset;
-};
-
-// The record at the end of the archive, behind which only a comment stands.
-Result<End> FindEnd(const ZipSource& source) {
-  if (source.size < kEndBytes) return Wrong("is too short for a ZIP archive");
-  std::vector<std::byte> tail(std::min<uint64_t>(source.size, kEndBytes + kCommentBytesMax));
-  SLUICE_RETURN_IF_ERROR(source.read(source.size - tail.size(), tail));
-  for (size_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
-    const bool found = Number(tail, at, 4) == kEndSignature &&
-                       Number(tail, at + 20, 2) == tail.size() - at - kEndBytes;
-    if (!found) continue;
-    const uint64_t end_offset = source.size - tail.size() + at;
-    const End end{Number(tail, at + 10, 2), Number(tail, at + 12, 4), Number(tail, at + 16, 4)};
-    if (end.offset == kInZip64 || Number(tail, at + 4, 4) != 0 ||
-        Number(tail, at + 8, 2) != end.entries) {
-      return Wrong("is in ZIP64's form or in several volumes, which is not supported");
-    }
-    if (end.bytes > kZipDirectoryBytesMax || uint64_t{end.offset} + end.bytes > end_offset) {
-      return Wrong(StrCat("has a directory of ", end.bytes, " bytes at ", end.offset,
-                          ", which is above the limit or outside"));
-    }
-    return end;
-  }
-  return Wrong("has no directory of a ZIP archive");
+  return BadModel(StrCat("the zip file ", what, "; the download may be incomplete"));
 }
 
 // What follows is read and unpacked piece by piece; `left` of the packed bytes are to come.
@@ -97,35 +57,7 @@ class Inflater {
 
 }  // namespace
 
-Result<std::vector<ZipEntry>> ReadZipDirectory(const ZipSource& source) {
-  SLUICE_ASSIGN_OR_RETURN(const End end, FindEnd(source));
-  std::vector<std::byte> directory(end.bytes);
-  SLUICE_RETURN_IF_ERROR(source.read(end.offset, directory));
-  std::vector<ZipEntry> entries;
-  size_t at = 0;
-  for (uint32_t i = 0; i < end.entries; ++i) {
-    if (directory.size() - at < kEntryBytes || Number(directory, at, 4) != kEntrySignature) {
-      return Wrong(StrCat("has ", i, " files in its directory and says ", end.entries));
-    }
-    const size_t name_bytes = Number(directory, at + 28, 2);
-    const size_t all_bytes =
-        kEntryBytes + name_bytes + Number(directory, at + 30, 2) + Number(directory, at + 32, 2);
-    if (directory.size() - at < all_bytes) return Wrong("has a directory that breaks off");
-    ZipEntry& entry = entries.emplace_back();
-    entry.encrypted = (Number(directory, at + 8, 2) & 1) != 0;
-    entry.method = static_cast<uint16_t>(Number(directory, at + 10, 2));
-    entry.crc = Number(directory, at + 16, 4);
-    entry.packed_bytes = Number(directory, at + 20, 4);
-    entry.bytes = Number(directory, at + 24, 4);
-    entry.header = Number(directory, at + 42, 4);
-    entry.name.assign(reinterpret_cast<const char*>(directory.data()) + at + kEntryBytes,
-                      name_bytes);
-    at += all_bytes;
-  }
-  return entries;
-}
-
-Status ExtractZipEntry(const ZipSource& source, const ZipEntry& entry,
+Status ExtractZipEntry(const files::ZipSource& source, const files::ZipEntry& entry,
                        const std::function<Status(std::span<const std::byte>)>& sink) {
   constexpr uint16_t kStored = 0, kDeflated = 8;
   const std::string name = Quote(entry.name);
@@ -133,13 +65,7 @@ Status ExtractZipEntry(const ZipSource& source, const ZipEntry& entry,
     return Wrong(StrCat("holds ", name, " encrypted or packed by the method ", entry.method,
                         ", which is not supported"));
   }
-  std::vector<std::byte> local(kLocalBytes);
-  if (entry.header + kLocalBytes > source.size) return Wrong(StrCat("has no bytes of ", name));
-  SLUICE_RETURN_IF_ERROR(source.read(entry.header, local));
-  const uint64_t begin = entry.header + kLocalBytes + Number(local, 26, 2) + Number(local, 28, 2);
-  if (Number(local, 0, 4) != kLocalSignature || begin + entry.packed_bytes > source.size) {
-    return Wrong(StrCat("has no bytes of ", name, " where its directory says"));
-  }
+  SLUICE_ASSIGN_OR_RETURN(const uint64_t begin, ZipDataOffset(source, entry));
   uint64_t done = 0;
   uLong crc = crc32(0, nullptr, 0);
   const auto take = [&](std::span<const std::byte> bytes) -> Status {

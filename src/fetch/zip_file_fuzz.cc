@@ -9,6 +9,7 @@
 
 void sluice::FuzzInput(std::string_view input) {
   using namespace sluice::fetch;
+  using namespace sluice::files;
   const ZipSource source{input.size(), [&](uint64_t offset, std::span<std::byte> bytes) -> Status {
                            CHECK(offset <= input.size() && bytes.size() <= input.size() - offset);
                            if (!bytes.empty()) {
@@ -21,7 +22,7 @@ void sluice::FuzzInput(std::string_view input) {
     CHECK(!entries.status().message().empty());
     return;
   }
-  CHECK(entries->size() <= 0xffff);
+  CHECK(entries->size() <= kZipEntriesMax);
   // A directory may name the same bytes very often; who fetches takes one file.
   constexpr size_t kExtractedMax = 4;
   for (size_t i = 0; i < std::min(entries->size(), kExtractedMax); ++i) {

@@ -9,6 +9,8 @@
 namespace sluice::fetch {
 namespace {
 
+using files::ReadZipDirectory;
+using files::ZipSource;
 using ::testing::HasSubstr;
 
 void Put(std::string* out, uint32_t value, int width) {
@@ -139,7 +141,7 @@ TEST(ZipFileTest, WhatIsCutOrNoArchiveIsAnError) {
   for (size_t size = 0; size < bytes.size(); size += 13) {
     EXPECT_THAT(Extracted(bytes.substr(0, size)), HasSubstr("error")) << size;
   }
-  EXPECT_THAT(Extracted(std::string(100000, 'P')), HasSubstr("no directory"));
+  EXPECT_THAT(Extracted(std::string(100000, 'P')), HasSubstr("no zip file"));
   EXPECT_THAT(Extracted("PK\x05\x06" + std::string(18, '\xff')), HasSubstr("error"));
 }
 

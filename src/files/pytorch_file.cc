@@ -11,14 +11,14 @@
 #include "base/visible.h"
 #include "files/mapped_file.h"
 #include "files/pickled_tensors.h"
-#include "files/zip_entries.h"
+#include "files/zip_directory.h"
 
 namespace sluice::files {
 namespace {
 
 constexpr std::string_view kPickle = "data.pkl";
 
-using Entries = std::map<std::string_view, std::span<const std::byte>>;
+using Entries = std::map<std::string, std::span<const std::byte>>;
 
 std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -28,7 +28,7 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
 Result<std::string> FolderOf(const Entries& entries) {
   for (const auto& [name, content] : entries) {
     if (name.ends_with(StrCat("/", kPickle)))
-      return std::string(name.substr(0, name.size() - kPickle.size()));
+      return name.substr(0, name.size() - kPickle.size());
   }
   return BadModel(StrCat("the file has no ", kPickle, ", so it is not one that torch.save wrote"));
 }
@@ -96,7 +96,7 @@ Result<std::vector<FileTensor>> ParsePytorch(std::span<const std::byte> bytes) {
     return BadModel(
         "the file is of the form that PyTorch wrote before 1.6; write the weights as "
         "model.safetensors");
-  SLUICE_ASSIGN_OR_RETURN(const Entries entries, ReadZipEntries(bytes));
+  SLUICE_ASSIGN_OR_RETURN(const Entries entries, StoredZipEntries(bytes));
   SLUICE_ASSIGN_OR_RETURN(const std::string folder, FolderOf(entries));
   const auto order = entries.find(folder + "byteorder");
   if (order != entries.end() && TextOf(order->second) != "little")
