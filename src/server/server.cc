@@ -80,7 +80,7 @@ class ServerImpl : public Server {
     SLUICE_ASSIGN_OR_RETURN(
         hosts_, server::HostPolicy::Parse(options.allow_host, keyless_ && http_->loopback()));
     SLUICE_ASSIGN_OR_RETURN(origins_, server::OriginPolicy::Parse(options.allow_origin));
-    http_->Run();
+    SLUICE_RETURN_IF_ERROR(http_->Run());
     if (logs_) {
       activity_.emplace([this] { return Activity(); }, routes_.tokens(), kActivityInterval,
                         [](const std::string& line) { LogInfo(line); });

@@ -28,9 +28,9 @@ class HttpServerImpl : public HttpServer {
         work_(asio::make_work_guard(core_->io)) {}
   ~HttpServerImpl() override { Stop(0); }
 
-  // Reads the files for TLS, and binds.
+  // Reads the files for TLS, and binds, without listening.
   Status Prepare();
-  void Run() override;
+  Status Run() override;
   int port() const override { return endpoint_.port(); }
   bool loopback() const override { return endpoint_.address().is_loopback(); }
   int64_t connections() const override {
@@ -43,6 +43,7 @@ class HttpServerImpl : public HttpServer {
 
  private:
   Status Bind();
+  Status NoPort(error_code error) const;
   void Accept();
   void OnAccepted(error_code error, tcp::socket socket);
 
@@ -80,18 +81,19 @@ Status HttpServerImpl::Bind() {
   acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-  if (error == asio::error::address_in_use) {
-    return Status(StatusCode::kIo, StrCat("port ", options.port, " of ", options.host,
-                                          " is in use; choose another with --port"));
-  }
-  if (error) {
-    return Status(StatusCode::kIo, StrCat("port ", options.port, " of ", options.host,
-                                          " cannot be had: ", error.message(),
-                                          "; choose another with --host and --port"));
-  }
+  if (error) return NoPort(error);
   endpoint_ = acceptor_.local_endpoint(error);
   return OkStatus();
+}
+
+Status HttpServerImpl::NoPort(error_code error) const {
+  const ServerOptions& options = core_->options;
+  if (error == asio::error::address_in_use) {
+    return {StatusCode::kIo, StrCat("port ", options.port, " of ", options.host,
+                                    " is in use; choose another with --port")};
+  }
+  return {StatusCode::kIo, StrCat("port ", options.port, " of ", options.host, " cannot be had: ",
+                                  error.message(), "; choose another with --host and --port")};
 }
 
 // One connection's failure (memory, most likely) does not end the others.
@@ -106,11 +108,15 @@ void RunNetwork(asio::io_context& io) {
   }
 }
 
-void HttpServerImpl::Run() {
+Status HttpServerImpl::Run() {
+  error_code error;
+  acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+  if (error) return NoPort(error);
   Accept();
   for (int i = 0; i < core_->options.http_threads; ++i) {
     threads_.emplace_back([core = core_] { RunNetwork(core->io); });
   }
+  return OkStatus();
 }
 
 void HttpServerImpl::Accept() {

@@ -98,11 +98,12 @@ using Handler = std::function<void(HttpRequest&&, std::shared_ptr<Exchange>)>;
 class HttpServer {
  public:
   virtual ~HttpServer() = default;  // as Stop(0)
-  // Has the port; serves from Run on.
+  // Has the port, at which clients are refused until Run.
   static Result<std::unique_ptr<HttpServer>> Open(const ServerOptions& options, Gate gate,
                                                   Handler handler, Observer observer);
 
-  virtual void Run() = 0;
+  // Listens and serves. kIo: another program listens at the port by now.
+  virtual Status Run() = 0;
   virtual int port() const = 0;
   // Whether only this machine reaches the address that it listens on.
   virtual bool loopback() const = 0;
