@@ -160,7 +160,7 @@ std::string Describe(const fetch::Fetched& fetched) {
       fetched.commit.empty() ? "" : StrCat(" (commit ", fetched.commit.substr(0, 12), ")");
   const std::string what =
       fetched.was_whole
-          ? StrCat(fetched.path, commit, " is there already and whole; nothing was fetched")
+          ? StrCat(fetched.path, commit, " is there already; nothing was fetched")
           : StrCat(FormatBytes(fetched.bytes), " were fetched to ", fetched.path, commit,
                    fetched.checked ? ", and their checksums hold"
                                    : "; the server told no checksum of some files");

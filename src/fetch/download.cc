@@ -101,6 +101,7 @@ class Fetching {
       }
       SLUICE_RETURN_IF_ERROR(part_.Open());
     }
+    if (download_.before_naming) SLUICE_RETURN_IF_ERROR(download_.before_naming());
     SLUICE_RETURN_IF_ERROR(part_.Finish());
     return checksum_;
   }

@@ -21,6 +21,9 @@ struct Download {
   std::string bearer;            // a token for the URL's own host
   std::optional<uint64_t> size;  // bytes; unknown: what the server says
   Checksum checksum;             // none: that of the field X-Linked-Etag, if the server sends it
+  // Called when the file is whole and checked, before it takes the place of what has its name; an
+  // error leaves that there. May be null.
+  std::function<Status()> before_naming;
 };
 
 struct RetryOptions {

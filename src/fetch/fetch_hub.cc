@@ -112,13 +112,14 @@ class HubFetch {
     return escaped;
   }
 
-  // Whether the file is there as the hub has it now.
+  // Whether the file is there as the hub has it now. What was fetched and checked before is looked
+  // at again only for an update, since that takes as long as reading the model.
   Result<bool> IsThere(const HubFile& file) {
     const std::string path = StrCat(folder_, "/", file.name);
     const auto known = record_.files.find(file.name);
     std::error_code error;
-    if (known != record_.files.end() && file.checksum.kind != Checksum::Kind::kNone &&
-        known->second.checksum == file.checksum &&
+    if (!options_.update && known != record_.files.end() &&
+        file.checksum.kind != Checksum::Kind::kNone && known->second.checksum == file.checksum &&
         fs::file_size(path, error) == known->second.size) {
       return true;
     }
@@ -143,15 +144,6 @@ class HubFetch {
     }
     missing_ = missing.size();
     SLUICE_RETURN_IF_ERROR(CheckRoom(folder_, needed));
-    // From the first new file on, the folder has files of two states.
-    FolderRecord::Model& model = record_.models[name_.selector];
-    if (!missing.empty()) model.commit.clear();
-    for (const HubFile& file : plan.files) {
-      if (std::find(model.files.begin(), model.files.end(), file.name) == model.files.end()) {
-        model.files.push_back(file.name);
-      }
-    }
-    SLUICE_RETURN_IF_ERROR(WriteRecord(folder_, record_));
     for (const HubFile* file : missing) {
       SLUICE_RETURN_IF_ERROR(FetchFile(listing, *file));
     }
@@ -169,7 +161,8 @@ class HubFetch {
                             .path = path,
                             .bearer = options_.token,
                             .size = file.size,
-                            .checksum = file.checksum};
+                            .checksum = file.checksum,
+                            .before_naming = [&] { return Announce(file, path); }};
     const auto show = [&](uint64_t done, bool checking) {
       if (options_.on_progress) options_.on_progress({file.name, checking, done_ + done, total_});
     };
@@ -183,6 +176,18 @@ class HubFetch {
     done_ += size;
     bytes_ += size;
     record_.files[file.name] = {size, *checksum};
+    return WriteRecord(folder_, record_);
+  }
+
+  // Notes that the file is about to be there as one of the model's. Until then an older state of
+  // the model stays whole; once a file of it is replaced, the folder has files of two states.
+  Status Announce(const HubFile& file, const std::string& path) {
+    FolderRecord::Model& model = record_.models[name_.selector];
+    std::error_code error;
+    if (fs::exists(path, error)) model.commit.clear();
+    if (std::find(model.files.begin(), model.files.end(), file.name) == model.files.end()) {
+      model.files.push_back(file.name);
+    }
     return WriteRecord(folder_, record_);
   }
 

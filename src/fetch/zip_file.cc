@@ -32,10 +32,10 @@ class Inflater {
   Status Add(std::span<std::byte> packed,
              const std::function<Status(std::span<const std::byte>)>& sink) {
     if (!started_) return {StatusCode::kInternal, "zlib cannot be started"};
+    if (ended_) return Wrong("has bytes behind the end of a file's data");
     stream_.next_in = reinterpret_cast<Bytef*>(packed.data());
     stream_.avail_in = static_cast<uInt>(packed.size());
     do {
-      if (ended_) return Wrong("has bytes behind the end of a file's data");
       stream_.next_out = reinterpret_cast<Bytef*>(out_.data());
       stream_.avail_out = static_cast<uInt>(out_.size());
       const int code = inflate(&stream_, Z_NO_FLUSH);
@@ -44,8 +44,9 @@ class Inflater {
         return Wrong("has data that is not deflated");
       }
       SLUICE_RETURN_IF_ERROR(sink(std::span(out_).first(out_.size() - stream_.avail_out)));
-    } while (stream_.avail_in > 0 || stream_.avail_out == 0);
-    return OkStatus();
+    } while (!ended_ && (stream_.avail_in > 0 || stream_.avail_out == 0));
+    if (stream_.avail_in == 0) return OkStatus();
+    return Wrong("has bytes behind the end of a file's data");
   }
 
  private:

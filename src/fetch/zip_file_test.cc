@@ -115,6 +115,18 @@ TEST(ZipFileTest, DeflatedAndStoredFilesComeOut) {
   EXPECT_EQ(ReadZipDirectory(SourceOf(archive.Bytes()))->front().name, "pkg/model.gguf");
 }
 
+// The last piece that is unpacked may fill the buffer, with nothing behind it.
+TEST(ZipFileTest, FilesOfWholePiecesComeOut) {
+  Archive archive;
+  archive.text.assign(size_t{256} << 10, 'x');
+  archive.packed = Deflated(archive.text);
+  archive.crc = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(archive.text.data()),
+                                            static_cast<uInt>(archive.text.size())));
+  archive.bytes = static_cast<uint32_t>(archive.text.size());
+  archive.packed_bytes = static_cast<uint32_t>(archive.packed.size());
+  EXPECT_EQ(Extracted(archive.Bytes()), archive.text);
+}
+
 TEST(ZipFileTest, AnArchiveThatContradictsItselfIsAnError) {
   const auto error = [](auto change) {
     Archive archive;

@@ -17,6 +17,7 @@ static_assert(std::endian::native == std::endian::little, "pickles are read in p
 
 constexpr size_t kPickleBytesMax = 8u << 20;
 constexpr size_t kValuesMax = 1u << 20;
+constexpr size_t kTensorsMax = 1u << 16;
 constexpr size_t kDimsMax = 4;
 
 // What a pickle may name: module and name, as it spells them.
@@ -417,6 +418,9 @@ Result<std::vector<PickledTensor>> ReadPickledTensors(std::span<const std::byte>
     if (key.kind != Value::Kind::kText || value.kind != Value::Kind::kTensor) continue;
     auto tensor = Described(key.text, value);
     if (!tensor.ok()) return tensor.status().WithContext(StrCat("the tensor ", Quote(key.text)));
+    if (tensors.size() == kTensorsMax) {
+      return BadModel(StrCat("the pickle of weights has more than ", kTensorsMax, " tensors"));
+    }
     tensors.push_back(*std::move(tensor));
   }
   return tensors;

