@@ -12,6 +12,7 @@
 #include "files/hf_experts.h"
 #include "files/hf_latent.h"
 #include "files/hf_linear_attention.h"
+#include "files/hf_mamba.h"
 #include "files/hf_positions.h"
 #include "files/hf_quantization.h"
 #include "files/hf_rope.h"
@@ -355,6 +356,9 @@ Status HfConfigReader::ReadLayers() {
       return ReadHfChunks(fields_, info_, &config_);
     case LayerRule::kShortConv:
       return ReadShortConv();
+    case LayerRule::kMamba:
+    case LayerRule::kMambaHybrid:
+      return ReadHfMamba(fields_, info_, &config_);
     case LayerRule::kLocal:
       return ReadLocal();
   }
@@ -490,7 +494,8 @@ Result<const ArchitectureInfo*> FindArchitecture(const JsonFields& top) {
 
 Result<ModelConfig> ConfigFromJson(std::string_view config_json,
                                    std::string_view generation_config_json) {
-  SLUICE_ASSIGN_OR_RETURN(Json config, ParseModelJson(config_json, "config.json"));
+  SLUICE_ASSIGN_OR_RETURN(Json config,
+                          ParseModelJson(WithoutInfinities(config_json), "config.json"));
   const JsonFields top(config);
   SLUICE_ASSIGN_OR_RETURN(const ArchitectureInfo* info, FindArchitecture(top));
   if (info->architecture == Architecture::kNomicBert)

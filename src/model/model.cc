@@ -34,6 +34,7 @@ batch::KvKind KindOf(files::LayerKind kind) {
       return batch::KvKind::kWindow;
     case files::LayerKind::kLinear:
     case files::LayerKind::kShortConv:
+    case files::LayerKind::kMamba:
       return batch::KvKind::kState;
   }
   return batch::KvKind::kFull;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "files/architectures.h"
+#include "files/config_check.h"
 #include "files/synthetic_model.h"
 #include "model/layers/activations.h"
 #include "model/layers/rope_table.h"
@@ -124,6 +125,31 @@ TEST(LayerGroups, AConvolutionAloneKeepsItsLastInputs) {
   EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
 }
 
+ModelConfig SmallMamba2() {
+  ModelConfig config = SmallConfig(Architecture::kMamba2);
+  config.linear = {.key_heads = 2,
+                   .value_heads = 6,
+                   .key_head_dim = 4,
+                   .value_head_dim = 5,
+                   .conv_kernel = 3,
+                   .mamba = true,
+                   .conv_bias = true};
+  files::MakeMambaAlone(&config);
+  return config;
+}
+
+TEST(LayerGroups, AModelOfMambaAloneKeepsStatesAlone) {
+  ModelOptions options;
+  options.draft_tokens = 3;
+  const std::vector<batch::KvGroup> groups = LayerGroups(SmallMamba2(), options);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kState);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(groups[0].k_head_dim, 6 * 4 * 5);
+  EXPECT_EQ(groups[0].v_head_dim, 2 * (2 * 2 * 4 + 6 * 5));
+  EXPECT_EQ(groups[0].states, 4);
+}
+
 RopeConfig FourDims(RopeScaling scaling) {
   RopeConfig rope;
   rope.theta = 100.0f;
@@ -229,6 +255,24 @@ TEST_P(ActivationsOf, LiveRegionsOfGatesAndStatesLieInTheWorkspaceAndApart) {
   EXPECT_EQ(a.linear_in.dims[1], 46 + 30 + 12);
   EXPECT_EQ(a.linear_ba.dims[1], 12);
   EXPECT_EQ(a.linear_ba.data, a.linear_in.data + 76 * Info(GetParam()).bytes);
+}
+
+TEST_P(ActivationsOf, OfMambaTheGateLiesFirstAndStepSizesLast) {
+  const ModelConfig config = SmallMamba2();
+  ModelOptions options;
+  options.activation = GetParam();
+  options.max_tokens = options.max_logits_rows = 5;
+  std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
+  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
+  const auto a = layers::Activations::Slice(view, config, options, 5, 5);
+  EXPECT_LE(a.recalled.data + RowBytes(GetParam(), static_cast<size_t>(a.recalled.size())),
+            memory.data() + memory.size());
+  ExpectApart({&a.hidden, &a.normed, &a.branch, &a.linear_in, &a.convolved, &a.recalled});
+  EXPECT_EQ(a.linear_in.dims[1], 30 + 46 + 6);
+  EXPECT_EQ(a.linear_gate.data, a.linear_in.data);
+  EXPECT_EQ(a.linear_qkv.data, a.linear_in.data + 30 * Info(GetParam()).bytes);
+  EXPECT_EQ(a.linear_ba.data, a.linear_in.data + 76 * Info(GetParam()).bytes);
+  EXPECT_EQ(a.linear_ba.dims[1], 6);
 }
 
 TEST_P(ActivationsOf, GatesAndWhatIsConvolvedBetweenThemLieApart) {
@@ -498,6 +542,39 @@ TEST(Params, LogitsAreScaledByTheFinalNormAndMayHaveABias) {
   EXPECT_EQ(Find(specs, "layers.5.mlp.up").hugging_face[0][0].name,
             "model.layers.5.mlp.fc1.weight");
   EXPECT_FALSE(Declares(specs, "layers.5.mlp.gate_up"));
+}
+
+TEST(Params, Mamba2HasMixersAlone) {
+  const auto specs = Params(SmallMamba2());
+  const auto& in = Find(specs, "layers.0.mamba.in");
+  EXPECT_EQ(in.rows, 30 + 46 + 6);
+  EXPECT_FALSE(in.bias);
+  EXPECT_EQ(in.hugging_face[0][0].name, "backbone.layers.0.mixer.in_proj.weight");
+  EXPECT_EQ(in.gguf[0][0].name, "blk.0.ssm_in.weight");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.taps").columns, 3);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.taps_bias").gguf[0][0].name, "blk.0.ssm_conv1d.bias");
+  EXPECT_TRUE(Find(specs, "layers.0.mamba.a").hugging_face_log);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.a").gguf[0][0].name, "blk.0.ssm_a");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.norm").rows, 30);
+  EXPECT_TRUE(Find(specs, "layers.5.mamba.output").residual);
+  EXPECT_EQ(Find(specs, "layers.5.input_norm").hugging_face[0][0].name,
+            "backbone.layers.5.norm.weight");
+  EXPECT_FALSE(Declares(specs, "layers.0.mlp_norm"));
+  EXPECT_FALSE(Declares(specs, "layers.0.mlp.down"));
+  EXPECT_EQ(Find(specs, "embedding").hugging_face[0][0].name, "backbone.embeddings.weight");
+  EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "backbone.norm_f.weight");
+}
+
+TEST(Params, GateAndUpOfAGraniteAreApartInGgufAlone) {
+  ModelConfig config = SmallConfig(Architecture::kGraniteMoeHybrid);
+  EXPECT_EQ(Find(Params(config), "layers.0.mlp.gate_up").hugging_face[0][0].name,
+            "model.layers.0.shared_mlp.input_linear.weight");
+  EXPECT_EQ(Find(Params(config), "layers.0.mlp.gate_up").gguf[0][1].name, "blk.0.ffn_up.weight");
+  config.experts = {.count = 4, .per_token = 2, .width = 32, .shared_width = 40};
+  for (files::LayerConfig& layer : config.layers) layer.experts = true;
+  const auto shared = Find(Params(config), "layers.0.shared.gate_up");
+  EXPECT_EQ(shared.hugging_face[0].size(), 1u);
+  EXPECT_EQ(shared.gguf[0][0].name, "blk.0.ffn_gate_shexp.weight");
 }
 
 TEST(Params, Lfm2HasAConvolutionInsteadOfAttention) {

@@ -36,22 +36,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
                                            name("attention_post_norm", after)));
-    norm = Norm();
-    if (config.parallel_norms) {
-      model->blocks_.back().waits = true;
-      SLUICE_ASSIGN_OR_RETURN(norm,
-                              Norm::Make(binder, name("mlp_norm", true), Norm::Of::kResidual));
-    } else if (!config.parallel_residual) {
-      SLUICE_ASSIGN_OR_RETURN(norm, model->NormOfSum(binder, name("mlp_norm", before)));
-    }
-    SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
-    SLUICE_RETURN_IF_ERROR(
-        model->AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
-    if (config.layers[i].experts && config.experts.shared_width > 0) {
-      CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
-      SLUICE_ASSIGN_OR_RETURN(Body shared, model->MakeSharedExpert(binder, i));
-      SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, Norm(), std::move(shared), ""));
-    }
+    SLUICE_RETURN_IF_ERROR(model->AddFeedForward(binder, i));
     model->blocks_.back().ends_layer = true;
   }
   model->adds_to_normed_ = info.adds_to_normed;
@@ -65,6 +50,30 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
                                           model->rope_.tensor(), model->embedding_));
   }
   return std::unique_ptr<Model>(std::move(model));
+}
+
+Status Decoder::AddFeedForward(const Binder& binder, int layer) {
+  if (!config_.layers[layer].mlp) return OkStatus();
+  const files::NormPlaces places = files::InfoOf(config_.architecture).norm_places;
+  const bool after = places != files::NormPlaces::kBefore;
+  const auto name = [&](const char* norm, bool there) {
+    return there ? StrCat("layers.", layer, ".", norm) : "";
+  };
+  Norm norm;
+  if (config_.parallel_norms) {
+    blocks_.back().waits = true;
+    SLUICE_ASSIGN_OR_RETURN(norm, Norm::Make(binder, name("mlp_norm", true), Norm::Of::kResidual));
+  } else if (!config_.parallel_residual) {
+    SLUICE_ASSIGN_OR_RETURN(
+        norm, NormOfSum(binder, name("mlp_norm", places != files::NormPlaces::kAfter)));
+  }
+  SLUICE_ASSIGN_OR_RETURN(Body mlp, MakeMlp(binder, layer));
+  SLUICE_RETURN_IF_ERROR(
+      AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
+  if (!config_.layers[layer].experts || config_.experts.shared_width == 0) return OkStatus();
+  CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
+  SLUICE_ASSIGN_OR_RETURN(Body shared, MakeSharedExpert(binder, layer));
+  return AddBlock(binder, Norm(), std::move(shared), "");
 }
 
 Status Decoder::MakeEnd(const Binder& binder) {
@@ -121,6 +130,10 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
   if (config.kind == files::LayerKind::kShortConv) {
     SLUICE_ASSIGN_OR_RETURN(GatedConv conv, GatedConv::Make(binder, layer, groups_[index], index));
     return Body(std::move(conv));
+  }
+  if (config.kind == files::LayerKind::kMamba) {
+    SLUICE_ASSIGN_OR_RETURN(Mamba mamba, Mamba::Make(binder, layer, groups_[index], index));
+    return Body(std::move(mamba));
   }
   ops::Tensor rope;
   if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();

@@ -22,6 +22,8 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
     list->GatedDeltaNet(i);
   } else if (layer.kind == files::LayerKind::kShortConv) {
     list->GatedConv(i);
+  } else if (layer.kind == files::LayerKind::kMamba) {
+    list->Mamba(i);
   } else if (config.latent.kv_rank > 0) {
     list->LatentAttention(i);
   } else {
@@ -31,6 +33,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (after) {
     list->Norm(i, "attention_post_norm", names.attention_post_norm, "post_attention_norm");
   }
+  if (!layer.mlp) return;
   if (before && !named && (!config.parallel_residual || config.parallel_norms))
     list->Norm(i, "mlp_norm", names.mlp_norm, info.gguf_mlp_norm);
   if (layer.experts) {

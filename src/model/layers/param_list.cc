@@ -145,9 +145,15 @@ void ParamList::Mlp(int i) {
                                                 : Pieces{Of(names_.gate, "ffn_gate", width),
                                                          Of(names_.up, "ffn_up", width)};
     Matrix(i, "mlp.gate_up", pieces, config_.hidden_size, config_.mlp_bias);
+    if (info_.gguf_gate_up_apart) GateUpApart(i, "ffn_gate", "ffn_up", width);
   }
   Matrix(i, "mlp.down", {Of(names_.down, "ffn_down", config_.hidden_size)}, width, config_.mlp_bias,
          BlocksAdd(config_));
+}
+
+void ParamList::GateUpApart(int i, const char* gate, const char* up, int64_t width) {
+  specs_.back().gguf = {{{StrCat("blk.", i, ".", gate, ".weight"), width},
+                         {StrCat("blk.", i, ".", up, ".weight"), width}}};
 }
 
 void ParamList::Join(int i) {

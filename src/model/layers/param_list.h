@@ -59,6 +59,11 @@ class ParamList {
   // "conv.taps" and "conv.output", with biases where the config has them.
   void GatedConv(int i);
 
+  // "mamba.in", rows of the gate, of values, keys and queries, and of step sizes; "mamba.taps",
+  // "mamba.dt_bias", "mamba.a", "mamba.skip", "mamba.norm" and "mamba.output", with biases where
+  // the config has them.
+  void Mamba(int i);
+
   // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
   void Mlp(int i);
 
@@ -110,6 +115,9 @@ class ParamList {
   // Adds a matrix or vector of layer `i` made of `pieces`.
   weights::ParamSpec& Add(int i, std::string_view name, weights::ParamRole role,
                           const Pieces& pieces, int64_t columns, std::string_view suffix);
+
+  // The last matrix, without bias, is in GGUF two of `width` rows each.
+  void GateUpApart(int i, const char* gate, const char* up, int64_t width);
 
   void AddNorm(int i, std::string_view name, const Pieces& pieces);
 
