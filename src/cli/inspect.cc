@@ -37,7 +37,7 @@ int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
 int64_t StateBytes(const files::ModelConfig& config) {
   const files::LinearAttentionConfig& linear = config.linear;
   int64_t numbers = int64_t{linear.value_width()} * linear.key_head_dim +
-                    int64_t{linear.conv_kernel - 1} * linear.channels();
+                    int64_t{linear.conv_rows()} * linear.channels();
   if (config.short_conv.kernel > 0) {
     numbers = int64_t{config.short_conv.kernel - 1} * config.hidden_size;
   }

@@ -62,12 +62,12 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   const double values = linear.value_width(), channels = linear.channels();
   for (const files::LayerConfig& layer : config.layers) {
     if (layer.mlp) work.layer_macs += 3 * hidden * config.intermediate_size;
-    if (layer.kind == files::LayerKind::kLinear || layer.kind == files::LayerKind::kMamba) {
+    if (files::HasState(layer.kind) && layer.kind != files::LayerKind::kShortConv) {
       work.layer_macs += hidden * (channels + 2 * values + linear.gates());
       // The rule reads a state twice, with the key and the query, and adds to it once.
       work.state_macs += 3 * values * linear.key_head_dim + channels * linear.conv_kernel;
       work.state_bytes +=
-          2 * sizeof(float) * (values * linear.key_head_dim + channels * (linear.conv_kernel - 1));
+          2 * sizeof(float) * (values * linear.key_head_dim + channels * linear.conv_rows());
       continue;
     }
     if (layer.kind == files::LayerKind::kShortConv) {

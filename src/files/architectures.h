@@ -56,6 +56,7 @@ enum class LayerRule {
   kMamba,           // no layer has attention or a feed-forward part
   kMambaHybrid,     // those that "layer_types" does not give attention, and in GGUF those without
                     // KV heads, are of Mamba-2
+  kLightning,       // those that "layer_types" calls linear, or every other one; none in GGUF
   kLocal,           // all but the first of every third see a window, which reaches to both sides
 };
 

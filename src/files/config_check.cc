@@ -92,7 +92,7 @@ Status CheckLayers(const ModelConfig& config) {
 Status CheckLinear(const ModelConfig& config) {
   const bool any_linear = std::any_of(
       config.layers.begin(), config.layers.end(),
-      [](const auto& l) { return l.kind == LayerKind::kLinear || l.kind == LayerKind::kMamba; });
+      [](const auto& l) { return HasState(l.kind) && l.kind != LayerKind::kShortConv; });
   if (!any_linear) return OkStatus();
   const LinearAttentionConfig& linear = config.linear;
   if (linear.key_heads < 1 || linear.value_heads % linear.key_heads != 0) {

@@ -406,6 +406,7 @@ Status GgufConfigReader::ReadLayers() {
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:
+    case LayerRule::kLightning:
     case LayerRule::kPeriodicChunks:  // read later
     case LayerRule::kLocal:
       return OkStatus();

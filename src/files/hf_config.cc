@@ -11,6 +11,7 @@
 #include "files/hf_encoder.h"
 #include "files/hf_experts.h"
 #include "files/hf_latent.h"
+#include "files/hf_lightning.h"
 #include "files/hf_linear_attention.h"
 #include "files/hf_mamba.h"
 #include "files/hf_positions.h"
@@ -88,6 +89,7 @@ class HfConfigReader {
   Status ReadPeriodicRope();
   Status ReadPeriodicLinear();
   Status ReadShortConv();
+  Status ReadLightning();
   Status ReadLocal();
   // Sets the kinds from "layer_types"; false when there is none.
   Result<bool> ReadLayerTypes();
@@ -296,6 +298,9 @@ Result<bool> HfConfigReader::ReadLayerTypes() {
   } else if (info_.layers == LayerRule::kShortConv) {
     other = "conv";
     other_kind = LayerKind::kShortConv;
+  } else if (info_.layers == LayerRule::kLightning) {
+    other = "linear_attention";
+    other_kind = LayerKind::kLightning;
   }
   for (size_t i = 0; i < types->size(); ++i) {
     const Json& type = (*types)[i];
@@ -359,6 +364,8 @@ Status HfConfigReader::ReadLayers() {
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
       return ReadHfMamba(fields_, info_, &config_);
+    case LayerRule::kLightning:
+      return ReadLightning();
     case LayerRule::kLocal:
       return ReadLocal();
   }
@@ -447,6 +454,13 @@ Status HfConfigReader::ReadShortConv() {
   SLUICE_RETURN_IF_ERROR(ReadHfShortConv(fields_, info_, &config_));
   SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
   return given ? OkStatus() : ReadHfAttentionLayers(fields_, &config_);
+}
+
+Status HfConfigReader::ReadLightning() {
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  for (size_t i = 1; i < config_.layers.size() && !given; i += 2)
+    config_.layers[i].kind = LayerKind::kLightning;
+  return ReadHfLightning(fields_, &config_);
 }
 
 Status HfConfigReader::ReadLocal() {

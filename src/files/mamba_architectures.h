@@ -1,4 +1,4 @@
-// The rows of files/architectures.cc for models with layers of Mamba-2.
+// The rows of files/architectures.cc for models with layers of Mamba-2 or lightning attention.
 #pragma once
 
 #include "files/architecture_parts.h"
@@ -52,6 +52,15 @@ inline constexpr ArchitectureInfo kMambaRows[] = {
                     .gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj",
                     .down = "feed_forward.down_proj"},
      .layers = LayerRule::kMambaHybrid, .hf_biases = kAttentionMlpBiases},
+    // MiniMax-Text-01 ("MiniMax-01: Scaling Foundation Models with Lightning Attention"): most layers
+    // have linear attention; blocks add to what their norm gives; experts as Mixtral's.
+    {.architecture = Architecture::kMiniMax, .name = "minimax",
+     .hf_names = {{{"MiniMaxForCausalLM", "minimax"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 131072, .norm_eps = 1e-5f,
+                     .rope_theta = 1e6f, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2},
+     .layers = LayerRule::kLightning, .hf_experts = kMixtralExperts},
 };
 // clang-format on
 

@@ -50,8 +50,9 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
   for (const batch::KvGroup& group : LayerGroups(config, options)) {
     if (group.kind == batch::KvKind::kState) {
       const auto conv = layers::ShortConvDesc(config, options, group);
-      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
-      if (config.linear.mamba) {
+      if (conv.kernel > 0)
+        SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
+      if (config.linear.mamba || conv.kernel == 0) {
         const auto ssd = layers::SsdDesc(config, options, group);
         SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Ssd>(device.ops(), ssd, &records).status());
       } else if (!conv.gated) {

@@ -12,6 +12,7 @@
 #include "files/config_check.h"
 #include "files/synthetic_model.h"
 #include "model/layers/activations.h"
+#include "model/layers/lightning_attention.h"
 #include "model/layers/rope_table.h"
 #include "model/load_model.h"
 
@@ -26,6 +27,7 @@ using files::RopeScaling;
 using layers::ComputeRopeFrequencies;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
+using ::testing::FloatEq;
 
 ModelConfig SmallConfig(Architecture architecture) {
   ModelConfig config;
@@ -148,6 +150,32 @@ TEST(LayerGroups, AModelOfMambaAloneKeepsStatesAlone) {
   EXPECT_EQ(groups[0].k_head_dim, 6 * 4 * 5);
   EXPECT_EQ(groups[0].v_head_dim, 2 * (2 * 2 * 4 + 6 * 5));
   EXPECT_EQ(groups[0].states, 4);
+}
+
+ModelConfig SmallMiniMax() {
+  ModelConfig config = SmallConfig(Architecture::kMiniMax);
+  config.linear = {.key_heads = 4, .value_heads = 4, .key_head_dim = 16, .value_head_dim = 16};
+  for (files::LayerConfig& layer : config.layers) layer.mixer_residual = layer.mlp_residual = 3.5f;
+  for (int i : {0, 1, 3, 4}) config.layers[i].kind = LayerKind::kLightning;
+  return config;
+}
+
+TEST(LayerGroups, LightningAttentionKeepsNoRowsOfAConvolution) {
+  const std::vector<batch::KvGroup> groups = LayerGroups(SmallMiniMax(), {});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kState);
+  EXPECT_EQ(groups[0].k_head_dim, 4 * 16 * 16);
+  EXPECT_EQ(groups[0].v_head_dim, 0);
+  EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
+}
+
+TEST(Lightning, DecaysAreThoseOfTransformers) {
+  // Of 4 heads: powers of a quarter, times what the layer's number makes of them.
+  const std::vector<float> first = layers::LightningDecays(4, 0, 3);
+  EXPECT_THAT(first, ElementsAre(FloatEq(-0.25f * 1.00001f), FloatEq(-0.0625f * 1.00001f),
+                                 FloatEq(-0.015625f * 1.00001f), FloatEq(-0.00390625f * 1.00001f)));
+  const double last = 1.0 - 2 / 2.00001 + 1e-5;
+  EXPECT_THAT(layers::LightningDecays(4, 2, 3).front(), FloatEq(static_cast<float>(-0.25 * last)));
 }
 
 RopeConfig FourDims(RopeScaling scaling) {
@@ -563,6 +591,24 @@ TEST(Params, Mamba2HasMixersAlone) {
   EXPECT_FALSE(Declares(specs, "layers.0.mlp.down"));
   EXPECT_EQ(Find(specs, "embedding").hugging_face[0][0].name, "backbone.embeddings.weight");
   EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "backbone.norm_f.weight");
+}
+
+TEST(Params, MiniMaxAddsToItsNormsAndSortsTheRowsOfItsHeads) {
+  const auto specs = Params(SmallMiniMax());
+  const auto& in = Find(specs, "layers.0.lightning.in");
+  EXPECT_EQ(in.rows, 4 * 64);
+  ASSERT_EQ(in.hugging_face[0].size(), 4u);
+  EXPECT_EQ(in.hugging_face[0][0].name, "model.layers.0.self_attn.qkv_proj.weight");
+  EXPECT_EQ(in.hugging_face[0][0].pick.begin, 32);  // values, which a head has last
+  EXPECT_EQ(in.hugging_face[0][2].pick.begin, 0);
+  EXPECT_EQ(in.hugging_face[0][3].name, "model.layers.0.self_attn.output_gate.weight");
+  const auto& kept = Find(specs, "layers.0.input_norm_kept");
+  EXPECT_EQ(kept.hugging_face[0][0].name,
+            Find(specs, "layers.0.input_norm").hugging_face[0][0].name);
+  EXPECT_EQ(kept.factor, 3.5f);
+  EXPECT_EQ(Find(specs, "layers.2.mlp_norm_kept").factor, 3.5f);
+  EXPECT_TRUE(Declares(specs, "layers.2.attention.qkv"));
+  EXPECT_FALSE(Declares(Params(SmallConfig(Architecture::kLlama)), "layers.0.input_norm_kept"));
 }
 
 TEST(Params, GateAndUpOfAGraniteAreApartInGgufAlone) {

@@ -308,9 +308,16 @@ CASES = {
     "bamba": ("Bamba", dict(
         NARROW, head_dim=16, num_hidden_layers=3, mamba_n_heads=4, mamba_d_head=16,
         mamba_d_state=16, attn_layer_indices=[1]), dict(SMALL, decode=False)),
+    "minimax": ("MiniMax", dict(
+        NARROW, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+        intermediate_size=24, num_local_experts=3, num_experts_per_tok=2, block_size=5,
+        full_attn_alpha_factor=1.7, linear_attn_alpha_factor=2.3, mlp_alpha_factor=3.1,
+        layer_types=["full_attention", "linear_attention", "linear_attention"]), SMALL),
 }
 
 
+# Buffers of MiniMax that follow from the config.
+COMPUTED = ("slope_rate", "_decay")
 EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings.", "wte", "backbone.embeddings")
 
 
@@ -349,6 +356,8 @@ def log_probs(model, ids, **more):
 def check_decode(model, ids, expected, first):
     """Largest difference between `expected` and a prefill of `first` tokens with single steps after."""
     cache = transformers.DynamicCache(config=model.config)
+    if model.config.model_type == "minimax":
+        cache = transformers.models.minimax.modeling_minimax.MiniMaxCache()
     name = "cache_params" if model.config.model_type == "mamba2" else "past_key_values"
     more = {name: cache, "use_cache": True}
     rows = [log_probs(model, ids[:, :first], **more)]
@@ -387,7 +396,7 @@ def store_weights(model, folder, dtype, shard):
     if dtype == "float32":
         return
     path = os.path.join(folder, "model.safetensors")
-    stored = load_file(path)
+    stored = {name: tensor for name, tensor in load_file(path).items() if not name.endswith(COMPUTED)}
     for name, tensor in stored.items():
         if quantized:
             stored[name] = tensor.bfloat16()

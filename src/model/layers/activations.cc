@@ -17,7 +17,7 @@ struct Widths {
         channels(config.linear.channels()),
         value(config.linear.value_width()),
         linear_in(channels + value + config.linear.gates()),
-        convolved(channels),
+        convolved(config.linear.conv_kernel > 0 ? channels : 0),
         gate_first(config.linear.mamba) {
     if (config.short_conv.kernel > 0) {
       convolved = config.hidden_size;

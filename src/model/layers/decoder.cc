@@ -36,6 +36,9 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
                                            name("attention_post_norm", after)));
+    SLUICE_ASSIGN_OR_RETURN(
+        model->blocks_.back().keep,
+        model->KeptNorm(binder, i, "input_norm_kept", config.layers[i].mixer_residual));
     SLUICE_RETURN_IF_ERROR(model->AddFeedForward(binder, i));
     model->blocks_.back().ends_layer = true;
   }
@@ -70,6 +73,8 @@ Status Decoder::AddFeedForward(const Binder& binder, int layer) {
   SLUICE_ASSIGN_OR_RETURN(Body mlp, MakeMlp(binder, layer));
   SLUICE_RETURN_IF_ERROR(
       AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
+  SLUICE_ASSIGN_OR_RETURN(blocks_.back().keep, KeptNorm(binder, layer, "mlp_norm_kept",
+                                                        config_.layers[layer].mlp_residual));
   if (!config_.layers[layer].experts || config_.experts.shared_width == 0) return OkStatus();
   CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
   SLUICE_ASSIGN_OR_RETURN(Body shared, MakeSharedExpert(binder, layer));
@@ -135,6 +140,12 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
     SLUICE_ASSIGN_OR_RETURN(Mamba mamba, Mamba::Make(binder, layer, groups_[index], index));
     return Body(std::move(mamba));
   }
+  if (config.kind == files::LayerKind::kLightning) {
+    SLUICE_ASSIGN_OR_RETURN(
+        LightningAttention attention,
+        LightningAttention::Make(binder, layer, groups_[index], index, device_));
+    return Body(std::move(attention));
+  }
   ops::Tensor rope;
   if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();
   if (config_.latent.kv_rank > 0) {
@@ -179,6 +190,12 @@ Status Decoder::AddBlock(const Binder& binder, Norm before, Body body, const std
   return OkStatus();
 }
 
+Result<Norm> Decoder::KeptNorm(const Binder& binder, int layer, const char* name,
+                               float factor) const {
+  if (factor == 0.0f) return Norm();
+  return Norm::Make(binder, StrCat("layers.", layer, ".", name), Norm::Of::kStream);
+}
+
 Result<Norm> Decoder::NormOfSum(const Binder& binder, const std::string& name) const {
   const bool added = blocks_.empty() || !(blocks_.back().after.bound() || config_.parallel_norms);
   return Norm::Make(binder, name, added ? Norm::Of::kResidual : Norm::Of::kSum);
@@ -199,6 +216,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   int layer = 0;
   for (const Block& block : blocks_) {
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+    if (block.keep.bound()) SLUICE_RETURN_IF_ERROR(block.keep(stream, a));
     const bool adds = !block.after.bound() && !block.waits;
     // Where hidden states of a layer are wanted its last block leaves them, and the block behind
     // reads them there. Else blocks take turns with branch's memory where they may: products that

@@ -15,7 +15,7 @@ ops::Ssd::Desc SsdDesc(const files::ModelConfig& config, const ModelOptions& opt
   desc.v_head_dim = config.linear.value_head_dim;
   desc.block_tokens = group.block_tokens;
   desc.states = group.states;
-  desc.steps = desc.skip = true;
+  desc.steps = desc.skip = config.linear.mamba;
   return desc;
 }
 

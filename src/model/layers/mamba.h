@@ -14,7 +14,8 @@
 
 namespace sluice::model::layers {
 
-// The op's descriptor for the layers of a group of states.
+// The op's descriptor for the layers of a group of states: of Mamba-2, or of lightning attention,
+// which has neither step sizes nor a skip.
 ops::Ssd::Desc SsdDesc(const files::ModelConfig& config, const ModelOptions& options,
                        const batch::KvGroup& group);
 

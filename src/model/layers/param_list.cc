@@ -97,6 +97,13 @@ void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face
   Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
 }
 
+void ParamList::KeptNorm(int i, std::string_view name, std::string_view hugging_face,
+                         float factor) {
+  if (factor == 0.0f) return;
+  Norm(i, name, hugging_face, "");
+  specs_.back().factor = factor;
+}
+
 void ParamList::Qkv(int i, int64_t columns) {
   const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
   const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;

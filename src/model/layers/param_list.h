@@ -39,6 +39,9 @@ class ParamList {
   // A norm of the hidden state in layer `i`, with its bias where the architecture's have one.
   void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
 
+  // That norm again, its weights times `factor`; nothing where this is 0.
+  void KeptNorm(int i, std::string_view name, std::string_view hugging_face, float factor);
+
   // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
   // norms where the config has them. `columns`: of what it reads.
   void Qkv(int i, int64_t columns);
@@ -63,6 +66,10 @@ class ParamList {
   // "mamba.dt_bias", "mamba.a", "mamba.skip", "mamba.norm" and "mamba.output", with biases where
   // the config has them.
   void Mamba(int i);
+
+  // "lightning.in", rows of values, keys, queries and gate; "lightning.norm" and
+  // "lightning.output".
+  void LightningAttention(int i);
 
   // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
   void Mlp(int i);

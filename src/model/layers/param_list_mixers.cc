@@ -103,6 +103,21 @@ void ParamList::Mamba(int i) {
          linear.product_bias, BlocksAdd(config_));
 }
 
+void ParamList::LightningAttention(int i) {
+  const files::LinearAttentionConfig& linear = config_.linear;
+  const int64_t dim = linear.key_head_dim, width = linear.value_width();
+  // A checkpoint has them head by head, the query's rows first.
+  const auto rows = [&](int64_t first) {
+    return Piece{"self_attn.qkv_proj", "", width, {linear.value_heads, 3 * dim, first, dim}};
+  };
+  Matrix(i, "lightning.in",
+         {rows(2 * dim), rows(dim), rows(0), {"self_attn.output_gate", "", width}},
+         config_.hidden_size, false);
+  AddNorm(i, "lightning.norm", {{"self_attn.norm", "", width}});
+  Matrix(i, "lightning.output", {{"self_attn.out_proj", "", config_.hidden_size}}, width, false,
+         BlocksAdd(config_));
+}
+
 void ParamList::Experts(int i) {
   const files::ExpertsConfig& experts = config_.experts;
   const files::HfExperts& names = info_.hf_experts;
