@@ -111,13 +111,15 @@ TEST(HfMambaTest, LayersAreThoseThatAreNamed) {
 }
 
 TEST(HfMambaTest, WithoutExpertsTheSharedOneIsTheFeedForwardPart) {
-  const ModelConfig dense =
-      Good(Read(Granite(), R"({"num_local_experts":0,"shared_intermediate_size":48})"));
+  const ModelConfig dense = Good(Read(Granite(), R"({"num_local_experts":0,"num_experts_per_tok":0,
+                               "shared_intermediate_size":48})"));
   EXPECT_EQ(dense.intermediate_size, 48);
   EXPECT_EQ(dense.experts.count, 0);
   const ModelConfig sparse =
       Good(Read(Granite(),
                 R"({"num_local_experts":4,"intermediate_size":24,"shared_intermediate_size":48})"));
+  EXPECT_THAT(ErrorOf(Read(Granite(), R"({"num_local_experts":4,"num_experts_per_tok":0})")),
+              HasSubstr("\"num_experts_per_tok\" is 0"));
   EXPECT_EQ(sparse.experts.width, 24);
   EXPECT_EQ(sparse.experts.shared_width, 48);
 }
