@@ -28,6 +28,16 @@ int64_t StateLayers(const files::ModelConfig& config) {
                        [](const auto& l) { return files::HasState(l.kind); });
 }
 
+// Null where no layer has a recurrence.
+Json RecurrenceOf(const files::ModelConfig& config) {
+  const files::LinearAttentionConfig& linear = config.linear;
+  if (linear.value_heads == 0) return nullptr;
+  return Json{{"layers", StateLayers(config)},
+              {"heads", linear.value_heads},
+              {"key_dim", linear.key_head_dim},
+              {"value_dim", linear.value_head_dim}};
+}
+
 // Of one token in all layers.
 int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
   return (config.num_layers - StateLayers(config)) * KvTokenBytes(config, kv);
@@ -37,7 +47,7 @@ int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
 int64_t StateBytes(const files::ModelConfig& config) {
   const files::LinearAttentionConfig& linear = config.linear;
   int64_t numbers = int64_t{linear.value_width()} * linear.key_head_dim +
-                    int64_t{linear.conv_kernel - 1} * linear.channels();
+                    int64_t{linear.conv_rows()} * linear.channels();
   if (config.short_conv.kernel > 0) {
     numbers = int64_t{config.short_conv.kernel - 1} * config.hidden_size;
   }
@@ -128,6 +138,8 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
           {"device_bytes", facts.memory_bytes}};
     }
   }
+  // Where no layer has attention there are none.
+  const bool attends = StateLayers(config) < config.num_layers;
   return Json{{"path", files.path},
               {"name", config.name},
               {"architecture", files::ArchitectureName(config.architecture)},
@@ -138,9 +150,10 @@ Json Describe(const files::ModelFiles& files, const std::string& kv_dtype,
               {"quantization", config.quantization ? Json(ToString(*config.quantization)) : Json()},
               {"layers", config.num_layers},
               {"hidden_size", config.hidden_size},
-              {"heads", config.num_heads},
-              {"kv_heads", config.num_kv_heads},
-              {"head_dim", config.head_dim},
+              {"heads", attends ? config.num_heads : 0},
+              {"kv_heads", attends ? config.num_kv_heads : 0},
+              {"head_dim", attends ? config.head_dim : 0},
+              {"recurrence", RecurrenceOf(config)},
               {"intermediate_size", config.intermediate_size},
               {"experts", ExpertsOf(config)},
               {"vocab_size", config.vocab_size},
@@ -168,9 +181,19 @@ void PrintDescription(const Json& d) {
                          FormatBytes(sums["bytes"].get<uint64_t>())));
   }
   if (!d["quantization"].is_null()) row("quantization", d["quantization"]);
-  row("shape", StrCat(number("layers"), " layers, width ", number("hidden_size"), ", ",
-                      number("heads"), " heads of ", number("head_dim"), ", ", number("kv_heads"),
-                      " KV heads, MLP ", number("intermediate_size")));
+  std::string heads = "no attention";
+  if (d["heads"].get<int64_t>() > 0) {
+    heads = StrCat(number("heads"), " heads of ", number("head_dim"), ", ", number("kv_heads"),
+                   " KV heads");
+  }
+  row("shape", StrCat(number("layers"), " layers, width ", number("hidden_size"), ", ", heads,
+                      ", MLP ", number("intermediate_size")));
+  if (!d["recurrence"].is_null()) {
+    const Json& states = d["recurrence"];
+    const auto of = [&](const char* key) { return StrCat(states[key].get<int64_t>()); };
+    row("recurrence", StrCat(of("heads"), " heads with states of ", of("key_dim"), " by ",
+                             of("value_dim"), " in ", of("layers"), " layers"));
+  }
   if (!d["experts"].is_null()) {
     const Json& experts = d["experts"];
     const auto of = [&](const char* key) { return StrCat(experts[key].get<int64_t>()); };

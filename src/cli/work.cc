@@ -9,7 +9,8 @@ namespace {
 // As GGUF and Hugging Face name the table that one row is read of per token, unless it is the
 // output matrix too.
 bool IsEmbedding(std::string_view name) {
-  return name == "token_embd.weight" || name.ends_with("embed_tokens.weight");
+  return name == "token_embd.weight" || name.ends_with("embed_tokens.weight") ||
+         name == "backbone.embeddings.weight";
 }
 bool IsOutput(std::string_view name) {
   return name == "output.weight" || name.ends_with("lm_head.weight");
@@ -60,13 +61,13 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   const files::LatentConfig& latent = config.latent;
   const double values = linear.value_width(), channels = linear.channels();
   for (const files::LayerConfig& layer : config.layers) {
-    work.layer_macs += 3 * hidden * config.intermediate_size;
-    if (layer.kind == files::LayerKind::kLinear) {
-      work.layer_macs += hidden * (channels + 2 * values + 2 * linear.value_heads);
+    if (layer.mlp) work.layer_macs += 3 * hidden * config.intermediate_size;
+    if (files::HasState(layer.kind) && layer.kind != files::LayerKind::kShortConv) {
+      work.layer_macs += hidden * (channels + 2 * values + linear.gates());
       // The rule reads a state twice, with the key and the query, and adds to it once.
       work.state_macs += 3 * values * linear.key_head_dim + channels * linear.conv_kernel;
       work.state_bytes +=
-          2 * sizeof(float) * (values * linear.key_head_dim + channels * (linear.conv_kernel - 1));
+          2 * sizeof(float) * (values * linear.key_head_dim + channels * linear.conv_rows());
       continue;
     }
     if (layer.kind == files::LayerKind::kShortConv) {

@@ -85,6 +85,28 @@ TEST(Work, AConvolutionBetweenGatesHasTwoMatricesAndItsLastInputs) {
   EXPECT_DOUBLE_EQ(work.state_bytes, 8 * 2 * 576);
 }
 
+TEST(Work, ALayerOfMambaHasNoFeedForwardPartWhereTheModelHasNone) {
+  files::ModelConfig config = SmolLm();
+  config.num_layers = 2;
+  config.layers.resize(2);
+  config.linear = {.key_heads = 2,
+                   .value_heads = 4,
+                   .key_head_dim = 24,
+                   .value_head_dim = 16,
+                   .conv_kernel = 4,
+                   .mamba = true};
+  for (files::LayerConfig& layer : config.layers) {
+    layer.kind = files::LayerKind::kMamba;
+    layer.mlp = false;
+  }
+  const ModelWork work = WorkOf(config, Tensors({}), KvTokenBytes(config, DType::kF16));
+  // Gate, values, keys and queries of both groups, step sizes; then back.
+  EXPECT_DOUBLE_EQ(work.layer_macs, 2 * (576 * (64 + 64 + 2 * 48 + 4) + 64 * 576));
+  EXPECT_TRUE(work.windows.empty());
+  EXPECT_DOUBLE_EQ(work.state_macs, 2 * (3 * 64 * 24 + 4 * 160));
+  EXPECT_DOUBLE_EQ(work.state_bytes, 2 * 8 * (64 * 24 + 3 * 160));
+}
+
 TEST(Work, CodesKeepAScaleWithEachHead) {
   EXPECT_EQ(KvHeadBytes(DType::kF32, 64), 256);
   EXPECT_EQ(KvHeadBytes(DType::kBF16, 64), 128);

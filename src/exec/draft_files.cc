@@ -29,8 +29,9 @@ Status CheckTarget(const files::ModelFiles& target, std::string_view proposer) {
 }
 
 Status CheckNoStates(const files::ModelFiles& files, std::string_view proposer) {
-  if (!Has(files.config, files::LayerKind::kLinear) &&
-      !Has(files.config, files::LayerKind::kShortConv))
+  const std::vector<files::LayerConfig>& layers = files.config.layers;
+  if (std::none_of(layers.begin(), layers.end(),
+                   [](const auto& layer) { return files::HasState(layer.kind); }))
     return OkStatus();
   return Wrong(StrCat("--speculate ", proposer, " works with models of attention alone, and ",
                       Quote(files.path), " (", files::ArchitectureName(files.config.architecture),

@@ -44,7 +44,8 @@ bool GraphRunner::InGraph(const ops::CallList::Call& call) const {
   if (call.graphs != device::GraphSupport::kFull) return false;
   return level_ == device::GraphSupport::kFull ||
          (call.op != ops::Attention::kName && call.op != ops::LatentAttention::kName &&
-          call.op != ops::ShortConv::kName && call.op != ops::GatedDelta::kName);
+          call.op != ops::ShortConv::kName && call.op != ops::GatedDelta::kName &&
+          call.op != ops::Ssd::kName);
 }
 
 Result<std::vector<GraphRunner::Piece>> GraphRunner::CapturePieces(device::Stream& stream,

@@ -53,6 +53,10 @@ enum class LayerRule {
   kPeriodicLinear,  // all but every fourth have no attention but a state; none in GGUF
   kShortConv,       // those that "layer_types" or "full_attn_idxs" does not name, and in GGUF those
                     // without KV heads, have no attention but a short convolution
+  kMamba,           // no layer has attention or a feed-forward part
+  kMambaHybrid,     // those that "layer_types" does not give attention, and in GGUF those without
+                    // KV heads, are of Mamba-2
+  kLightning,       // those that "layer_types" calls linear, or every other one; none in GGUF
   kLocal,           // all but the first of every third see a window, which reaches to both sides
 };
 
@@ -83,6 +87,7 @@ struct HfTensors {
   std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj";
   std::string_view q_norm = "self_attn.q_norm", k_norm = "self_attn.k_norm";
   std::string_view qkv = "self_attn.qkv_proj", attention_output = "self_attn.o_proj";
+  std::string_view mamba = "mamba.";  // before the names of a layer of Mamba-2
   std::string_view gate = "mlp.gate_proj", up = "mlp.up_proj", gate_up = "mlp.gate_up_proj";
   std::string_view down = "mlp.down_proj";
   // Instead of the first two norms, with ModelConfig::parallel_norms; empty: the same.
@@ -221,6 +226,7 @@ struct ArchitectureInfo {
   bool feed_forward_shrinks = false;
   bool hf_transposed = false;        // matrices of layers lie as columns, [columns, rows]
   bool gate_up_stacked = false;      // one tensor has the gate's rows, then those of up
+  bool gguf_gate_up_apart = false;   // not so in GGUF, nor of an expert that every token takes
   bool plain_mlp = false;            // ModelConfig::plain_mlp
   bool parallel_residual = false;    // where the file is silent
   bool parallel_norms = false;       // ModelConfig::parallel_norms, where blocks are parallel

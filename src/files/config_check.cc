@@ -90,8 +90,9 @@ Status CheckLayers(const ModelConfig& config) {
 }
 
 Status CheckLinear(const ModelConfig& config) {
-  const bool any_linear = std::any_of(config.layers.begin(), config.layers.end(),
-                                      [](const auto& l) { return l.kind == LayerKind::kLinear; });
+  const bool any_linear = std::any_of(
+      config.layers.begin(), config.layers.end(),
+      [](const auto& l) { return HasState(l.kind) && l.kind != LayerKind::kShortConv; });
   if (!any_linear) return OkStatus();
   const LinearAttentionConfig& linear = config.linear;
   if (linear.key_heads < 1 || linear.value_heads % linear.key_heads != 0) {
@@ -146,6 +147,16 @@ Status FinishConfig(ModelConfig* config) {
   std::erase_if(ids, [&](int id) { return id >= config->vocab_size; });
   if (config->bos_id && *config->bos_id >= config->vocab_size) config->bos_id.reset();
   return OkStatus();
+}
+
+void MakeMambaAlone(ModelConfig* config) {
+  config->intermediate_size = 0;
+  config->num_heads = config->num_kv_heads = 1;
+  config->head_dim = config->rope.rotary_dims = static_cast<int>(kHeadDimRange.min);
+  for (LayerConfig& layer : config->layers) {
+    layer.kind = LayerKind::kMamba;
+    layer.use_rope = layer.mlp = false;
+  }
 }
 
 Status RefuseNormalizedHead(const ModelConfig& config, int normalized_head_vocab) {

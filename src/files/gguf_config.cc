@@ -10,6 +10,7 @@
 #include "files/config_check.h"
 #include "files/gguf.h"
 #include "files/gguf_encoder.h"
+#include "files/gguf_mamba.h"
 #include "files/gguf_positions.h"
 #include "files/gguf_short_conv.h"
 #include "files/model_config.h"
@@ -189,16 +190,23 @@ Status GgufConfigReader::ReadSizes() {
       return BadModel(StrCat("the metadata key ", Quote(Key(key)), " is missing"));
     }
   }
-  SLUICE_RETURN_IF_ERROR(
-      UniformInt("feed_forward_length", kIntermediateRange, &config_.intermediate_size));
-  SLUICE_RETURN_IF_ERROR(UniformInt("attention.head_count", kHeadsRange, &config_.num_heads));
+  // Without attention and feed-forward parts these are zeros.
+  config_.num_heads = 1;
+  if (info_.layers != LayerRule::kMamba) {
+    SLUICE_RETURN_IF_ERROR(
+        UniformInt("feed_forward_length", kIntermediateRange, &config_.intermediate_size));
+    SLUICE_RETURN_IF_ERROR(UniformInt("attention.head_count", kHeadsRange, &config_.num_heads));
+  }
   config_.num_kv_heads = config_.num_heads;
-  if (info_.layers != LayerRule::kShortConv) {
+  const bool by_layer =
+      info_.layers == LayerRule::kShortConv || info_.layers == LayerRule::kMambaHybrid;
+  if (!by_layer && info_.layers != LayerRule::kMamba) {
     SLUICE_RETURN_IF_ERROR(
         UniformInt("attention.head_count_kv", kHeadsRange, &config_.num_kv_heads));
   }
 
-  config_.head_dim = config_.hidden_size / config_.num_heads;
+  config_.head_dim = info_.layers == LayerRule::kMamba ? info_.hf_defaults.head_dim
+                                                       : config_.hidden_size / config_.num_heads;
   SLUICE_RETURN_IF_ERROR(OptionalInt("attention.key_length", kHeadDimRange, &config_.head_dim));
   int value_dim = config_.head_dim;
   SLUICE_RETURN_IF_ERROR(OptionalInt("attention.value_length", kHeadDimRange, &value_dim));
@@ -392,9 +400,13 @@ Status GgufConfigReader::ReadLayers() {
       return OkStatus();
     case LayerRule::kShortConv:
       return ReadGgufShortConv(file_, info_, &config_);
+    case LayerRule::kMamba:
+    case LayerRule::kMambaHybrid:
+      return ReadGgufMamba(file_, info_, &config_);
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:
+    case LayerRule::kLightning:
     case LayerRule::kPeriodicChunks:  // read later
     case LayerRule::kLocal:
       return OkStatus();

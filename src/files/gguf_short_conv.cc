@@ -9,9 +9,9 @@
 #include "files/config_check.h"
 
 namespace sluice::files {
-namespace {
 
-Status ReadKvHeads(const GgufFile& file, const std::string& key, ModelConfig* config) {
+Status ReadGgufKvHeads(const GgufFile& file, const std::string& key, LayerKind other,
+                       ModelConfig* config) {
   const auto entry = file.metadata().find(key);
   const auto* array = entry == file.metadata().end()
                           ? nullptr
@@ -30,13 +30,11 @@ Status ReadKvHeads(const GgufFile& file, const std::string& key, ModelConfig* co
                              "other layers the same number from ",
                              kHeadsRange.min, " to ", kHeadsRange.max, ", are legal"));
     }
-    config->layers[i].kind = count == 0 ? LayerKind::kShortConv : LayerKind::kFull;
+    config->layers[i].kind = count == 0 ? other : LayerKind::kFull;
   }
   if (most > 0) config->num_kv_heads = static_cast<int>(most);
   return OkStatus();
 }
-
-}  // namespace
 
 Status ReadGgufShortConv(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config) {
   const auto key = [&](const char* suffix) { return StrCat(info.gguf_name, ".", suffix); };
@@ -54,7 +52,8 @@ Status ReadGgufShortConv(const GgufFile& file, const ArchitectureInfo& info, Mod
                            kConvKernelRange.min, " to ", kConvKernelRange.max, " are legal"));
   }
   config->short_conv.kernel = static_cast<int>(*kernel);
-  SLUICE_RETURN_IF_ERROR(ReadKvHeads(file, key("attention.head_count_kv"), config));
+  SLUICE_RETURN_IF_ERROR(
+      ReadGgufKvHeads(file, key("attention.head_count_kv"), LayerKind::kShortConv, config));
   for (int i = 0; i < config->num_layers; ++i) {
     if (file.Find(StrCat("blk.", i, ".shortconv.conv.bias")) != nullptr) {
       config->short_conv.bias = true;

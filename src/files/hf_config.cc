@@ -11,7 +11,9 @@
 #include "files/hf_encoder.h"
 #include "files/hf_experts.h"
 #include "files/hf_latent.h"
+#include "files/hf_lightning.h"
 #include "files/hf_linear_attention.h"
+#include "files/hf_mamba.h"
 #include "files/hf_positions.h"
 #include "files/hf_quantization.h"
 #include "files/hf_rope.h"
@@ -87,6 +89,7 @@ class HfConfigReader {
   Status ReadPeriodicRope();
   Status ReadPeriodicLinear();
   Status ReadShortConv();
+  Status ReadLightning();
   Status ReadLocal();
   // Sets the kinds from "layer_types"; false when there is none.
   Result<bool> ReadLayerTypes();
@@ -295,6 +298,9 @@ Result<bool> HfConfigReader::ReadLayerTypes() {
   } else if (info_.layers == LayerRule::kShortConv) {
     other = "conv";
     other_kind = LayerKind::kShortConv;
+  } else if (info_.layers == LayerRule::kLightning) {
+    other = "linear_attention";
+    other_kind = LayerKind::kLightning;
   }
   for (size_t i = 0; i < types->size(); ++i) {
     const Json& type = (*types)[i];
@@ -355,6 +361,11 @@ Status HfConfigReader::ReadLayers() {
       return ReadHfChunks(fields_, info_, &config_);
     case LayerRule::kShortConv:
       return ReadShortConv();
+    case LayerRule::kMamba:
+    case LayerRule::kMambaHybrid:
+      return ReadHfMamba(fields_, info_, &config_);
+    case LayerRule::kLightning:
+      return ReadLightning();
     case LayerRule::kLocal:
       return ReadLocal();
   }
@@ -445,6 +456,13 @@ Status HfConfigReader::ReadShortConv() {
   return given ? OkStatus() : ReadHfAttentionLayers(fields_, &config_);
 }
 
+Status HfConfigReader::ReadLightning() {
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  for (size_t i = 1; i < config_.layers.size() && !given; i += 2)
+    config_.layers[i].kind = LayerKind::kLightning;
+  return ReadHfLightning(fields_, &config_);
+}
+
 Status HfConfigReader::ReadLocal() {
   int period = info_.window_period;
   SLUICE_RETURN_IF_ERROR(fields_.Int("global_attn_every_n_layers", kLayersRange, &period));
@@ -490,7 +508,8 @@ Result<const ArchitectureInfo*> FindArchitecture(const JsonFields& top) {
 
 Result<ModelConfig> ConfigFromJson(std::string_view config_json,
                                    std::string_view generation_config_json) {
-  SLUICE_ASSIGN_OR_RETURN(Json config, ParseModelJson(config_json, "config.json"));
+  SLUICE_ASSIGN_OR_RETURN(Json config,
+                          ParseModelJson(WithoutInfinities(config_json), "config.json"));
   const JsonFields top(config);
   SLUICE_ASSIGN_OR_RETURN(const ArchitectureInfo* info, FindArchitecture(top));
   if (info->architecture == Architecture::kNomicBert)

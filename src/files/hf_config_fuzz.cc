@@ -20,10 +20,12 @@ void sluice::FuzzInput(std::string_view text) {
   CHECK(config->rope.rotary_dims % 2 == 0 && config->rope.rotary_dims <= config->head_dim);
   for (const LayerConfig& layer : config->layers) {
     if (layer.kind == LayerKind::kShortConv) CHECK(config->short_conv.kernel >= 2);
-    if (layer.kind != LayerKind::kLinear) continue;
+    if (!HasState(layer.kind) || layer.kind == LayerKind::kShortConv) continue;
+    CHECK((layer.kind == LayerKind::kMamba) == config->linear.mamba);
     const LinearAttentionConfig& linear = config->linear;
     CHECK(linear.key_heads > 0 && linear.value_heads % linear.key_heads == 0);
-    CHECK(linear.channels() > 0 && linear.conv_kernel >= 2);
+    CHECK(linear.channels() > 0 &&
+          (linear.conv_kernel >= 2) == (layer.kind != LayerKind::kLightning));
     CHECK(int64_t{linear.value_width()} * linear.key_head_dim <= kLayerStateMax);
   }
   CHECK(config->context_length > 0 && config->vocab_size > 0 && config->hidden_size > 0);

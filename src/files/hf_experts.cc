@@ -156,7 +156,8 @@ Status ReadHfExperts(const JsonFields& fields, const ArchitectureInfo& info, Mod
     SLUICE_RETURN_IF_ERROR(fields.Int(key, kExpertsRange, &experts.count));
   }
   if (!hf.bias_switch.empty()) SLUICE_RETURN_IF_ERROR(fields.Bool(hf.bias_switch, &experts.bias));
-  SLUICE_RETURN_IF_ERROR(ReadPerToken(fields, &experts.per_token));
+  // Files of models that could have some and have none say 0 for both.
+  if (experts.count > 0) SLUICE_RETURN_IF_ERROR(ReadPerToken(fields, &experts.per_token));
   if (defaults.expert_width > 0) experts.width = defaults.expert_width;
   SLUICE_RETURN_IF_ERROR(fields.Int(hf.width_key, kIntermediateRange, &experts.width));
   SLUICE_RETURN_IF_ERROR(fields.Bool("norm_topk_prob", &experts.renormalize));

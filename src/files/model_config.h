@@ -68,6 +68,10 @@ namespace sluice::files {
   M(Baichuan)                   \
   M(Lfm2)                       \
   M(Lfm2Moe)                    \
+  M(Mamba2)                     \
+  M(GraniteMoeHybrid)           \
+  M(Bamba)                      \
+  M(MiniMax)                    \
   M(Bert)                       \
   M(Roberta)                    \
   M(MPNet)                      \
@@ -106,10 +110,12 @@ enum class LayerKind {
   kWindow,
   kLinear,     // no attention: a short convolution and a gated delta rule over one running state
   kShortConv,  // no attention: a short convolution between gates, over the last inputs
+  kMamba,      // no attention: a short convolution and Mamba-2's recurrence over a running state
+  kLightning,  // no attention: linear attention over a running state that decays with the distance
 };
 // Whether a layer keeps a state of each sequence instead of K and V of each token.
 constexpr bool HasState(LayerKind kind) {
-  return kind == LayerKind::kLinear || kind == LayerKind::kShortConv;
+  return kind != LayerKind::kFull && kind != LayerKind::kWindow;
 }
 enum class ActivationKind {
   kSilu,
@@ -131,7 +137,11 @@ struct LayerConfig {
   LayerKind kind = LayerKind::kFull;
   bool use_rope = true;
   bool local_rope = false;  // uses `local_rope` of the model instead of `rope` (Gemma 3)
+  bool mlp = true;          // there is a feed-forward part
   bool experts = false;     // the feed-forward part is made of experts
+  // What the mixer and the feed-forward part add to is what their norm gives, times these, instead
+  // of what it reads; 0: it is not.
+  float mixer_residual = 0.0f, mlp_residual = 0.0f;
 };
 
 enum class RouterScore { kSoftmax, kSigmoid, kSoftmaxBiased };  // as in ops/experts.h
@@ -153,16 +163,25 @@ struct ExpertsConfig {
   bool shared_gate = false;         // which is multiplied by the sigmoid of a product of its own
 };
 
-// The heads of kLinear layers. A key head serves value_heads / key_heads value heads.
+// The heads of kLinear, kMamba and kLightning layers. A key head serves value_heads / key_heads
+// value heads. Mamba-2 calls the number of key heads that of groups, and the width of one that of
+// the state.
 struct LinearAttentionConfig {
   int key_heads = 0, value_heads = 0;
   int key_head_dim = 0, value_head_dim = 0;
-  int conv_kernel = 0;  // tokens that the convolution sees, its own included
+  int conv_kernel = 0;     // tokens that the convolution sees, its own included; 0: there is none
+  bool mamba = false;      // the layers with a state are kMamba
+  bool conv_bias = false;  // on the convolution
+  bool product_bias = false;  // on the products before and behind
 
   int key_width() const { return key_heads * key_head_dim; }
   int value_width() const { return value_heads * value_head_dim; }
   // Of the convolution: queries, keys and values.
   int channels() const { return 2 * key_width() + value_width(); }
+  // Of a token: step sizes, or those and decays.
+  int gates() const { return mamba ? value_heads : conv_kernel > 0 ? 2 * value_heads : 0; }
+  // That the convolution keeps.
+  int conv_rows() const { return conv_kernel > 0 ? conv_kernel - 1 : 0; }
 };
 
 // The convolution of kShortConv layers, which is as wide as the hidden state.
@@ -276,7 +295,7 @@ struct ModelConfig {
   float logit_scale = 1.0f;
   RopeConfig rope;
   RopeConfig local_rope;         // for layers with local_rope
-  LinearAttentionConfig linear;  // of kLinear layers; zeros where there are none
+  LinearAttentionConfig linear;  // zeros where no layer is kLinear, kMamba or kLightning
   ShortConvConfig short_conv;    // of kShortConv layers; zeros where there are none
   LatentConfig latent;           // zeros where attention keeps K and V
   ExpertsConfig experts;         // zeros where no layer has any

@@ -8,6 +8,7 @@
 #include "model/layers/decoder_params.h"
 #include "model/layers/encoder_params.h"
 #include "model/layers/layer_state.h"
+#include "model/layers/mamba.h"
 #include "weights/place.h"
 
 namespace sluice::model {
@@ -49,10 +50,15 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
   for (const batch::KvGroup& group : LayerGroups(config, options)) {
     if (group.kind == batch::KvKind::kState) {
       const auto conv = layers::ShortConvDesc(config, options, group);
-      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
-      if (conv.gated) continue;
-      const auto delta = layers::GatedDeltaDesc(config, options, group);
-      SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
+      if (conv.kernel > 0)
+        SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
+      if (config.linear.mamba || conv.kernel == 0) {
+        const auto ssd = layers::SsdDesc(config, options, group);
+        SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Ssd>(device.ops(), ssd, &records).status());
+      } else if (!conv.gated) {
+        const auto delta = layers::GatedDeltaDesc(config, options, group);
+        SLUICE_RETURN_IF_ERROR(ops::Bind<ops::GatedDelta>(device.ops(), delta, &records).status());
+      }
       continue;
     }
     if (config.latent.kv_rank > 0) {

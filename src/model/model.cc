@@ -34,6 +34,8 @@ batch::KvKind KindOf(files::LayerKind kind) {
       return batch::KvKind::kWindow;
     case files::LayerKind::kLinear:
     case files::LayerKind::kShortConv:
+    case files::LayerKind::kMamba:
+    case files::LayerKind::kLightning:
       return batch::KvKind::kState;
   }
   return batch::KvKind::kFull;
@@ -51,7 +53,7 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
     group.kv_heads = 1;
     group.states = 1 + options.draft_tokens;
     group.k_head_dim = linear.value_width() * linear.key_head_dim;
-    group.v_head_dim = (linear.conv_kernel - 1) * linear.channels();
+    group.v_head_dim = linear.conv_rows() * linear.channels();
     // A convolution alone has its rows in K's place, as a group has no V without K.
     if (config.short_conv.kernel > 0) {
       group.k_head_dim = (config.short_conv.kernel - 1) * config.hidden_size;

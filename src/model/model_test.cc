@@ -9,8 +9,10 @@
 #include <set>
 
 #include "files/architectures.h"
+#include "files/config_check.h"
 #include "files/synthetic_model.h"
 #include "model/layers/activations.h"
+#include "model/layers/lightning_attention.h"
 #include "model/layers/rope_table.h"
 #include "model/load_model.h"
 
@@ -25,6 +27,7 @@ using files::RopeScaling;
 using layers::ComputeRopeFrequencies;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
+using ::testing::FloatEq;
 
 ModelConfig SmallConfig(Architecture architecture) {
   ModelConfig config;
@@ -122,6 +125,57 @@ TEST(LayerGroups, AConvolutionAloneKeepsItsLastInputs) {
   EXPECT_EQ(groups[0].v_head_dim, 0);
   EXPECT_EQ(groups[0].states, 3);
   EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
+}
+
+ModelConfig SmallMamba2() {
+  ModelConfig config = SmallConfig(Architecture::kMamba2);
+  config.linear = {.key_heads = 2,
+                   .value_heads = 6,
+                   .key_head_dim = 4,
+                   .value_head_dim = 5,
+                   .conv_kernel = 3,
+                   .mamba = true,
+                   .conv_bias = true};
+  files::MakeMambaAlone(&config);
+  return config;
+}
+
+TEST(LayerGroups, AModelOfMambaAloneKeepsStatesAlone) {
+  ModelOptions options;
+  options.draft_tokens = 3;
+  const std::vector<batch::KvGroup> groups = LayerGroups(SmallMamba2(), options);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kState);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(groups[0].k_head_dim, 6 * 4 * 5);
+  EXPECT_EQ(groups[0].v_head_dim, 2 * (2 * 2 * 4 + 6 * 5));
+  EXPECT_EQ(groups[0].states, 4);
+}
+
+ModelConfig SmallMiniMax() {
+  ModelConfig config = SmallConfig(Architecture::kMiniMax);
+  config.linear = {.key_heads = 4, .value_heads = 4, .key_head_dim = 16, .value_head_dim = 16};
+  for (files::LayerConfig& layer : config.layers) layer.mixer_residual = layer.mlp_residual = 3.5f;
+  for (int i : {0, 1, 3, 4}) config.layers[i].kind = LayerKind::kLightning;
+  return config;
+}
+
+TEST(LayerGroups, LightningAttentionKeepsNoRowsOfAConvolution) {
+  const std::vector<batch::KvGroup> groups = LayerGroups(SmallMiniMax(), {});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].kind, batch::KvKind::kState);
+  EXPECT_EQ(groups[0].k_head_dim, 4 * 16 * 16);
+  EXPECT_EQ(groups[0].v_head_dim, 0);
+  EXPECT_THAT(groups[1].layers, ElementsAre(2, 5));
+}
+
+TEST(Lightning, DecaysAreThoseOfTransformers) {
+  // Of 4 heads: powers of a quarter, times what the layer's number makes of them.
+  const std::vector<float> first = layers::LightningDecays(4, 0, 3);
+  EXPECT_THAT(first, ElementsAre(FloatEq(-0.25f * 1.00001f), FloatEq(-0.0625f * 1.00001f),
+                                 FloatEq(-0.015625f * 1.00001f), FloatEq(-0.00390625f * 1.00001f)));
+  const double last = 1.0 - 2 / 2.00001 + 1e-5;
+  EXPECT_THAT(layers::LightningDecays(4, 2, 3).front(), FloatEq(static_cast<float>(-0.25 * last)));
 }
 
 RopeConfig FourDims(RopeScaling scaling) {
@@ -229,6 +283,24 @@ TEST_P(ActivationsOf, LiveRegionsOfGatesAndStatesLieInTheWorkspaceAndApart) {
   EXPECT_EQ(a.linear_in.dims[1], 46 + 30 + 12);
   EXPECT_EQ(a.linear_ba.dims[1], 12);
   EXPECT_EQ(a.linear_ba.data, a.linear_in.data + 76 * Info(GetParam()).bytes);
+}
+
+TEST_P(ActivationsOf, OfMambaTheGateLiesFirstAndStepSizesLast) {
+  const ModelConfig config = SmallMamba2();
+  ModelOptions options;
+  options.activation = GetParam();
+  options.max_tokens = options.max_logits_rows = 5;
+  std::vector<std::byte> memory(layers::Activations::Bytes(config, options));
+  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
+  const auto a = layers::Activations::Slice(view, config, options, 5, 5);
+  EXPECT_LE(a.recalled.data + RowBytes(GetParam(), static_cast<size_t>(a.recalled.size())),
+            memory.data() + memory.size());
+  ExpectApart({&a.hidden, &a.normed, &a.branch, &a.linear_in, &a.convolved, &a.recalled});
+  EXPECT_EQ(a.linear_in.dims[1], 30 + 46 + 6);
+  EXPECT_EQ(a.linear_gate.data, a.linear_in.data);
+  EXPECT_EQ(a.linear_qkv.data, a.linear_in.data + 30 * Info(GetParam()).bytes);
+  EXPECT_EQ(a.linear_ba.data, a.linear_in.data + 76 * Info(GetParam()).bytes);
+  EXPECT_EQ(a.linear_ba.dims[1], 6);
 }
 
 TEST_P(ActivationsOf, GatesAndWhatIsConvolvedBetweenThemLieApart) {
@@ -498,6 +570,57 @@ TEST(Params, LogitsAreScaledByTheFinalNormAndMayHaveABias) {
   EXPECT_EQ(Find(specs, "layers.5.mlp.up").hugging_face[0][0].name,
             "model.layers.5.mlp.fc1.weight");
   EXPECT_FALSE(Declares(specs, "layers.5.mlp.gate_up"));
+}
+
+TEST(Params, Mamba2HasMixersAlone) {
+  const auto specs = Params(SmallMamba2());
+  const auto& in = Find(specs, "layers.0.mamba.in");
+  EXPECT_EQ(in.rows, 30 + 46 + 6);
+  EXPECT_FALSE(in.bias);
+  EXPECT_EQ(in.hugging_face[0][0].name, "backbone.layers.0.mixer.in_proj.weight");
+  EXPECT_EQ(in.gguf[0][0].name, "blk.0.ssm_in.weight");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.taps").columns, 3);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.taps_bias").gguf[0][0].name, "blk.0.ssm_conv1d.bias");
+  EXPECT_TRUE(Find(specs, "layers.0.mamba.a").hugging_face_log);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.a").gguf[0][0].name, "blk.0.ssm_a");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.norm").rows, 30);
+  EXPECT_TRUE(Find(specs, "layers.5.mamba.output").residual);
+  EXPECT_EQ(Find(specs, "layers.5.input_norm").hugging_face[0][0].name,
+            "backbone.layers.5.norm.weight");
+  EXPECT_FALSE(Declares(specs, "layers.0.mlp_norm"));
+  EXPECT_FALSE(Declares(specs, "layers.0.mlp.down"));
+  EXPECT_EQ(Find(specs, "embedding").hugging_face[0][0].name, "backbone.embeddings.weight");
+  EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "backbone.norm_f.weight");
+}
+
+TEST(Params, MiniMaxAddsToItsNormsAndSortsTheRowsOfItsHeads) {
+  const auto specs = Params(SmallMiniMax());
+  const auto& in = Find(specs, "layers.0.lightning.in");
+  EXPECT_EQ(in.rows, 4 * 64);
+  ASSERT_EQ(in.hugging_face[0].size(), 4u);
+  EXPECT_EQ(in.hugging_face[0][0].name, "model.layers.0.self_attn.qkv_proj.weight");
+  EXPECT_EQ(in.hugging_face[0][0].pick.begin, 32);  // values, which a head has last
+  EXPECT_EQ(in.hugging_face[0][2].pick.begin, 0);
+  EXPECT_EQ(in.hugging_face[0][3].name, "model.layers.0.self_attn.output_gate.weight");
+  const auto& kept = Find(specs, "layers.0.input_norm_kept");
+  EXPECT_EQ(kept.hugging_face[0][0].name,
+            Find(specs, "layers.0.input_norm").hugging_face[0][0].name);
+  EXPECT_EQ(kept.factor, 3.5f);
+  EXPECT_EQ(Find(specs, "layers.2.mlp_norm_kept").factor, 3.5f);
+  EXPECT_TRUE(Declares(specs, "layers.2.attention.qkv"));
+  EXPECT_FALSE(Declares(Params(SmallConfig(Architecture::kLlama)), "layers.0.input_norm_kept"));
+}
+
+TEST(Params, GateAndUpOfAGraniteAreApartInGgufAlone) {
+  ModelConfig config = SmallConfig(Architecture::kGraniteMoeHybrid);
+  EXPECT_EQ(Find(Params(config), "layers.0.mlp.gate_up").hugging_face[0][0].name,
+            "model.layers.0.shared_mlp.input_linear.weight");
+  EXPECT_EQ(Find(Params(config), "layers.0.mlp.gate_up").gguf[0][1].name, "blk.0.ffn_up.weight");
+  config.experts = {.count = 4, .per_token = 2, .width = 32, .shared_width = 40};
+  for (files::LayerConfig& layer : config.layers) layer.experts = true;
+  const auto shared = Find(Params(config), "layers.0.shared.gate_up");
+  EXPECT_EQ(shared.hugging_face[0].size(), 1u);
+  EXPECT_EQ(shared.gguf[0][0].name, "blk.0.ffn_gate_shexp.weight");
 }
 
 TEST(Params, Lfm2HasAConvolutionInsteadOfAttention) {

@@ -154,6 +154,7 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
 ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, TestNoise& noise);
 ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise);
 ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise);
+ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise);
 ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGateScaleAdd> MakeCase(const SigmoidGateScaleAdd&, int number,

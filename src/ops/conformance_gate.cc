@@ -7,7 +7,9 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
   c.desc = {.activation = FloatOf(number),
             .heads = Pick(noise, {1, 3, 9, 32}),
             .head_dim = Pick(noise, {1, 20, 64, 80, 128, 300}),
-            .eps = Pick(noise, {1e-6f, 1e-3f})};
+            .eps = Pick(noise, {1e-6f, 1e-3f}),
+            .gate_first = Flip(noise)};
+  if (c.desc.gate_first && Flip(noise)) c.desc.head_dim = Pick(noise, {1024, 1500});
   const DType type = c.desc.activation;
   const int64_t tokens = AnyTokens(number, noise);
   const int64_t width = int64_t{c.desc.heads} * c.desc.head_dim;
@@ -18,7 +20,7 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
             in_place ? limit : 0.0);
   const size_t gate = c.Add(
       Filled(noise, type, {tokens, width + noise.Below(2) * 7}, Pick(noise, {1.0f, 5.0f, 90.0f})));
-  const size_t weight = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
+  const size_t weight = c.Add(Filled(noise, DType::kF32, {c.desc.weights()}));
   const size_t out = c.Add(Untouched(type, {tokens, width + 1}), limit);
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatedNorm::Args> {
     return GatedNorm::Args{.x = Columns(t[x], width),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ops/conformance_case.h"
@@ -180,6 +181,56 @@ ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& n
                             .context = t[sequences.context],
                             .block_table = t[sequences.table],
                             .out = t[out]};
+  };
+  return c;
+}
+
+ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise) {
+  ConformanceCase<Ssd> c;
+  const int k_heads = Pick(noise, {1, 2, 3});
+  c.desc = {.activation = FloatOf(number),
+            .k_heads = k_heads,
+            .v_heads = k_heads * Pick(noise, {1, 2, 3}),
+            .k_head_dim = Turn(number, {Pick(noise, {16, 32, 64}), Pick(noise, {1, 6, 20, 75}), 128,
+                                        Pick(noise, {64, 96, 256})}),
+            .v_head_dim = Turn(number + number / 4,
+                               {Pick(noise, {16, 32, 48}), 128, Pick(noise, {1, 20, 57}), 64}),
+            .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
+            .states = Pick(noise, {1, 1, 2, 5, 9}),
+            .steps = noise.Below(4) != 0,
+            .skip = Flip(noise)};
+  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const SequenceArrays sequences(all, c);
+  const DType type = c.desc.activation;
+  const int64_t tokens = all.start.back(), padding = noise.Below(3);
+  const int64_t heads = c.desc.v_heads, v_width = heads * c.desc.v_head_dim;
+  const int64_t width = 2 * int64_t{k_heads} * c.desc.k_head_dim + v_width;
+  const size_t vkq =
+      c.Add(MakeRows(type, tokens, padding, width + noise.Below(3) * 5, 0.3f, noise));
+  // Steps that are nearly 0, about 1, and as large as their sums.
+  const size_t dt =
+      c.Add(MakeRows(type, tokens, padding, heads + 3, Pick(noise, {1.0f, 1.0f, 5.0f}), noise));
+  const size_t dt_bias = c.Add(Filled(noise, DType::kF32, {heads}, Pick(noise, {1.0f, 4.0f})));
+  Array rates = Filled(noise, DType::kF32, {heads}, Pick(noise, {0.02f, 1.0f, 20.0f}));
+  for (size_t i = 0; i < rates.Count(); ++i) rates.Set(i, -std::fabs(rates.At(i)));
+  const size_t a = c.Add(std::move(rates));
+  const size_t skip = c.Add(Filled(noise, DType::kF32, {heads}));
+  const double limit = 2e-6;
+  const size_t state = c.Add(
+      MakeState(all, {c.desc.states * heads, c.desc.k_head_dim, c.desc.v_head_dim}, noise), limit);
+  const size_t out = c.Add(Untouched(type, {tokens + padding, v_width}), LimitFor(type, limit));
+  const bool has_steps = c.desc.steps, has_skip = c.desc.skip;
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<Ssd::Args> {
+    return Ssd::Args{.vkq = Columns(t[vkq], width),
+                     .dt = has_steps ? Columns(t[dt], heads) : Tensor(),
+                     .dt_bias = has_steps ? t[dt_bias] : Tensor(),
+                     .a = t[a],
+                     .skip = has_skip ? t[skip] : Tensor(),
+                     .state = t[state],
+                     .query_start = t[sequences.start],
+                     .context = t[sequences.context],
+                     .block_table = t[sequences.table],
+                     .out = t[out]};
   };
   return c;
 }

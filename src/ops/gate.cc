@@ -5,7 +5,8 @@
 namespace sluice::ops {
 
 std::string GatedNorm::Desc::ToString() const {
-  return StrCat(Name(activation), " ", heads, " heads of ", head_dim, " eps ", eps);
+  return StrCat(Name(activation), " ", heads, " heads of ", head_dim, " eps ", eps,
+                gate_first ? " behind the gate" : "");
 }
 
 std::string SigmoidGate::Desc::ToString() const { return StrCat(Name(activation), " ", width); }
@@ -20,7 +21,7 @@ Status CheckArgs(const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
   ArgsChecker check(GatedNorm::kName, args.x);
   check.Expect("x", args.x, desc.activation, {tokens, width})
       .Expect("gate", args.gate, desc.activation, {tokens, width})
-      .Expect("weight", args.weight, DType::kF32, {desc.head_dim})
+      .Expect("weight", args.weight, DType::kF32, {desc.weights()})
       .Expect("out", args.out, desc.activation, {tokens, width})
       .ExpectApartOrSame("x", args.x, "out", args.out)
       .ExpectApart("gate", args.gate, "out", args.out);

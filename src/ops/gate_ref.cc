@@ -25,20 +25,25 @@ Support RefGatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFa
 
 Status RefGatedNorm(device::Stream&, const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const float* weight = args.weight.ptr<float>();
   for (int64_t t = 0; t < args.x.dims[0]; ++t) {
-    for (int64_t first = 0; first < args.x.dims[1]; first += desc.head_dim) {
-      double sum = 0.0;
-      for (int i = 0; i < desc.head_dim; ++i) {
+    for (int head = 0; head < desc.heads; ++head) {
+      const int64_t first = int64_t{head} * desc.head_dim;
+      const float* weight = args.weight.ptr<float>() + head * desc.weight_step();
+      const auto gate_of = [&](int i) {
+        const double gate = LoadElement(desc.activation, RowData(args.gate, t), first + i);
+        return gate * Sigmoid(gate);
+      };
+      const auto x_of = [&](int i) {
         const double x = LoadElement(desc.activation, RowData(args.x, t), first + i);
-        sum += x * x;
-      }
+        return desc.gate_first ? x * gate_of(i) : x;
+      };
+      double sum = 0.0;
+      for (int i = 0; i < desc.head_dim; ++i) sum += x_of(i) * x_of(i);
       const double inverse = 1.0 / std::sqrt(sum / desc.head_dim + desc.eps);
       for (int i = 0; i < desc.head_dim; ++i) {
-        const double x = LoadElement(desc.activation, RowData(args.x, t), first + i);
-        const double gate = LoadElement(desc.activation, RowData(args.gate, t), first + i);
+        const double normed = x_of(i) * inverse * weight[i];
         StoreElement(desc.activation, RowData(args.out, t), first + i,
-                     static_cast<float>(x * inverse * weight[i] * gate * Sigmoid(gate)));
+                     static_cast<float>(desc.gate_first ? normed : normed * gate_of(i)));
       }
     }
   }

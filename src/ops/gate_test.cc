@@ -36,6 +36,26 @@ TEST_P(GateTest, EachHeadIsNormalizedAloneAndGatedBehindTheNorm) {
   }
 }
 
+TEST_P(GateTest, WhereTheGateIsFirstTheirProductIsNormalizedByWeightsOfAllHeads) {
+  const GatedNorm::Desc desc = {.heads = 2, .head_dim = 2, .eps = 0.5f, .gate_first = true};
+  Array x = Array::Floats(DType::kF32, {1, 4}, {1, -7, 30, 40});
+  Array gate = Array::Floats(DType::kF32, {1, 4}, {2, -1, 0, 3});
+  Array weight = Array::Floats(DType::kF32, {4}, {10, 1, 5, 2});
+  const double a = 2 * Sigmoid(2), b = 7 * Sigmoid(-1), d = 120 * Sigmoid(3);
+  const double first = std::sqrt((a * a + b * b) / 2 + 0.5), second = std::sqrt(d * d / 2 + 0.5);
+  const double expected[] = {10 * a / first, b / first, 0, 2 * d / second};
+  for (const bool in_place : {false, true}) {
+    Array apart(DType::kF32, {1, 4});
+    Array& out = in_place ? x : apart;
+    ASSERT_TRUE(Run<GatedNorm>(desc, {.x = x.tensor(),
+                                      .gate = gate.tensor(),
+                                      .weight = weight.tensor(),
+                                      .out = out.tensor()})
+                    .ok());
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(out.At(i), expected[i], 5e-6) << i;
+  }
+}
+
 TEST_P(GateTest, EpsIsAddedToTheMeanOfSquares) {
   Array x = Array::Floats(DType::kF32, {1, 2}, {3, 3}), out(DType::kF32, {1, 2});
   Array gate = Array::Floats(DType::kF32, {1, 2}, {100, 100});

@@ -79,6 +79,10 @@ TensorList TensorsOf(const LatentAttention::Args& a) {
 TensorList TensorsOf(const ShortConv::Args& a) {
   return {&a.x, &a.weight, &a.bias, &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
 }
+TensorList TensorsOf(const Ssd::Args& a) {
+  return {&a.vkq,   &a.dt,          &a.dt_bias, &a.a,           &a.skip,
+          &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
+}
 TensorList TensorsOf(const GatedDelta::Args& a) {
   return {&a.qkv,         &a.ba,      &a.dt_bias,     &a.a_log, &a.state,
           &a.query_start, &a.context, &a.block_table, &a.out};
@@ -381,9 +385,9 @@ QueuedDevice::QueuedDevice(const Options& options)
   facts_.memory_bytes = options.memory_bytes;
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
          PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, ShortConv,
-         GatedDelta, GatedNorm, SigmoidGate, SigmoidGateScaleAdd, RouteExperts, FakeBalanceExperts,
-         GroupExperts, GroupedLinear, ScaleExperts, CombineExperts, Sample, SetCounts, ResolveRows,
-         KeepDrawn, NextTokens, KeepGuesses>();
+         GatedDelta, Ssd, GatedNorm, SigmoidGate, SigmoidGateScaleAdd, RouteExperts,
+         FakeBalanceExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts, Sample,
+         SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
 }
 
 Result<std::unique_ptr<device::Stream>> QueuedDevice::CreateStream() {

@@ -5,7 +5,7 @@
 namespace sluice::ops {
 namespace {
 
-// The rules of what both ops say about sequences.
+// The rules of what all of these ops say about sequences.
 template <class Args>
 void ExpectSequences(const Args& args, ArgsChecker& check) {
   const int64_t sequences = args.context.rank == 1 ? args.context.dims[0] : -1;
@@ -60,6 +60,12 @@ std::string GatedDelta::Desc::ToString() const {
                 v_head_dim, ", ", states, " states in blocks of ", block_tokens);
 }
 
+std::string Ssd::Desc::ToString() const {
+  return StrCat(Name(activation), " ", k_heads, "/", v_heads, " heads of ", k_head_dim, "/",
+                v_head_dim, steps ? " with steps" : "", skip ? " with skip" : "", ", ", states,
+                " states in blocks of ", block_tokens);
+}
+
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args) {
   const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
   ArgsChecker check(ShortConv::kName, args.x);
@@ -94,12 +100,36 @@ Status CheckArgs(const GatedDelta::Desc& desc, const GatedDelta::Args& args) {
   return check.status();
 }
 
+Status CheckArgs(const Ssd::Desc& desc, const Ssd::Args& args) {
+  const int64_t tokens = args.vkq.rank == 2 ? args.vkq.dims[0] : -1;
+  const int64_t k_width = int64_t{desc.k_heads} * desc.k_head_dim;
+  const int64_t v_width = int64_t{desc.v_heads} * desc.v_head_dim;
+  ArgsChecker check(Ssd::kName, args.vkq);
+  check.Expect("vkq", args.vkq, desc.activation, {tokens, v_width + 2 * k_width})
+      .ExpectIf(desc.steps, "dt", args.dt, desc.activation, {tokens, desc.v_heads})
+      .ExpectIf(desc.steps, "dt_bias", args.dt_bias, DType::kF32, {desc.v_heads})
+      .Expect("a", args.a, DType::kF32, {desc.v_heads})
+      .ExpectIf(desc.skip, "skip", args.skip, DType::kF32, {desc.v_heads})
+      .Expect("state", args.state, DType::kF32,
+              {-1, int64_t{desc.states} * desc.v_heads, desc.k_head_dim, desc.v_head_dim})
+      .Expect("out", args.out, desc.activation, {tokens, v_width})
+      .ExpectApart("vkq", args.vkq, "out", args.out)
+      .ExpectApart("state", args.state, "out", args.out);
+  if (desc.steps) check.ExpectApart("dt", args.dt, "out", args.out);
+  ExpectSequences(args, check);
+  return check.status();
+}
+
 Status CheckIndices(const ShortConv::Desc& desc, const ShortConv::Args& args) {
   return CheckSequences<ShortConv>(args, args.x.dims[0], desc.block_tokens);
 }
 
 Status CheckIndices(const GatedDelta::Desc& desc, const GatedDelta::Args& args) {
   return CheckSequences<GatedDelta>(args, args.qkv.dims[0], desc.block_tokens);
+}
+
+Status CheckIndices(const Ssd::Desc& desc, const Ssd::Args& args) {
+  return CheckSequences<Ssd>(args, args.vkq.dims[0], desc.block_tokens);
 }
 
 }  // namespace sluice::ops

@@ -1,8 +1,9 @@
 // The ops of a recurrent layer: a causal convolution over the tokens of each sequence, which some
-// layers gate and have nothing else beside, and the gated delta rule that stands behind it in a
-// gated delta net. Both keep a state for each sequence, which lies in cache blocks as
-// batch/kv_group.h says of a group of states: block i of a sequence's table holds the state behind
-// the last computed token of positions [i * block_tokens, (i + 1) * block_tokens).
+// layers gate and have nothing else beside, and what stands behind it: the gated delta rule of a
+// gated delta net, or the recurrence of Mamba-2. Each keeps a state for each sequence, which lies
+// in cache blocks as batch/kv_group.h says of a group of states: block i of a sequence's table
+// holds the state behind the last computed token of positions [i * block_tokens, (i + 1) *
+// block_tokens).
 //
 // Prefill, chunk and decode are the same op: sequence s has rows [query_start[s], query_start[s +
 // 1]), the last of which stands at position context[s] - 1. A call reads the block of the position
@@ -91,6 +92,41 @@ struct GatedDelta {
   };
 };
 
+// The recurrence of Mamba-2 ("Transformers are SSMs: Generalized Models and Efficient Algorithms
+// Through Structured State Space Duality"), whose state decays by one factor for each head. Per
+// value head h, with the key and query of head h / (v_heads / k_heads), and for each token in
+// order:
+//   step = softplus(dt[h] + dt_bias[h])
+//   S = S * exp(step * a[h]) + k (x) (step * v),  out = S^T q + skip[h] * v
+// Without `steps` a step is 1, without `skip` nothing is added. Mamba-2 calls v, k, q and skip x,
+// B, C and D.
+struct Ssd {
+  static constexpr std::string_view kName = "ssd";
+  struct Desc {
+    DType activation = DType::kF32;
+    int k_heads = 0, v_heads = 0;  // v_heads is a multiple of k_heads, the number of query heads
+    int k_head_dim = 0, v_head_dim = 0;
+    int block_tokens = 0;  // positions of a block of states
+    int states = 1;        // of a block
+    bool steps = false;    // tokens have step sizes
+    bool skip = false;     // v goes past the state, too
+    std::string ToString() const;
+    int64_t numbers() const { return int64_t{v_heads} * k_head_dim * v_head_dim; }  // of a state
+  };
+  struct Args {
+    Tensor vkq;          // [tokens, v_heads * v_head_dim + 2 * k_heads * k_head_dim]: v, k, q
+    Tensor dt;           // [tokens, v_heads], where the descriptor has steps
+    Tensor dt_bias;      // F32 [v_heads], where the descriptor has steps
+    Tensor a;            // F32 [v_heads]; not above 0 in any model
+    Tensor skip;         // F32 [v_heads], where the descriptor has one
+    Tensor state;        // F32 [blocks, states * v_heads, k_head_dim, v_head_dim]
+    Tensor query_start;  // I32 [sequences + 1]
+    Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included
+    Tensor block_table;  // I32 [sequences, blocks_max]
+    Tensor out;          // [tokens, v_heads * v_head_dim]; may not overlap vkq or dt
+  };
+};
+
 // What is added to the sum of squares of q and of k.
 inline constexpr float kGatedDeltaNormEps = 1e-6f;
 
@@ -132,10 +168,12 @@ void ForEachStateStep(const Desc& desc, const Args& args, int64_t sequence, cons
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args);
 Status CheckArgs(const GatedDelta::Desc& desc, const GatedDelta::Args& args);
+Status CheckArgs(const Ssd::Desc& desc, const Ssd::Args& args);
 // Query rows, contexts and the block ids that will be used make sense. REQUIRES: CheckArgs is ok;
 // they lie in host memory.
 Status CheckIndices(const ShortConv::Desc& desc, const ShortConv::Args& args);
 Status CheckIndices(const GatedDelta::Desc& desc, const GatedDelta::Args& args);
+Status CheckIndices(const Ssd::Desc& desc, const Ssd::Args& args);
 
 Support RefShortConvSupports(const ShortConv::Desc& desc, const device::DeviceFacts& facts);
 Status RefShortConv(device::Stream& stream, const ShortConv::Desc& desc,
@@ -143,5 +181,7 @@ Status RefShortConv(device::Stream& stream, const ShortConv::Desc& desc,
 Support RefGatedDeltaSupports(const GatedDelta::Desc& desc, const device::DeviceFacts& facts);
 Status RefGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                      const GatedDelta::Args& args);
+Support RefSsdSupports(const Ssd::Desc& desc, const device::DeviceFacts& facts);
+Status RefSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& args);
 
 }  // namespace sluice::ops

@@ -68,6 +68,29 @@ void DeltaToken(const GatedDelta::Desc& desc, const GatedDelta::Args& args, int6
   }
 }
 
+// One token of one value head; `state` is [k_head_dim, v_head_dim].
+void SsdToken(const Ssd::Desc& desc, const Ssd::Args& args, int64_t t, int head, float* state) {
+  const int64_t k_dim = desc.k_head_dim, v_dim = desc.v_head_dim;
+  const std::byte* row = RowData(args.vkq, t);
+  const int64_t k_at = desc.v_heads * v_dim + head / (desc.v_heads / desc.k_heads) * k_dim;
+  const int64_t q_at = k_at + desc.k_heads * k_dim;
+  double size = 1.0;
+  if (desc.steps)
+    size = Softplus(static_cast<double>(LoadElement(desc.activation, RowData(args.dt, t), head)) +
+                    args.dt_bias.ptr<float>()[head]);
+  const double decay = std::exp(size * args.a.ptr<float>()[head]);
+  for (int64_t j = 0; j < v_dim; ++j) {
+    const double v = LoadElement(desc.activation, row, head * v_dim + j);
+    double sum = desc.skip ? args.skip.ptr<float>()[head] * v : 0.0;
+    for (int64_t i = 0; i < k_dim; ++i) {
+      float& s = state[i * v_dim + j];
+      s = static_cast<float>(s * decay + LoadElement(desc.activation, row, k_at + i) * (size * v));
+      sum += static_cast<double>(s) * LoadElement(desc.activation, row, q_at + i);
+    }
+    StoreElement(desc.activation, RowData(args.out, t), head * v_dim + j, static_cast<float>(sum));
+  }
+}
+
 // What the convolution sees of a token's channel.
 float ConvInput(const ShortConv::Desc& desc, const std::byte* row, int64_t c) {
   const float gate = LoadElement(desc.activation, row, c);
@@ -99,19 +122,28 @@ void Convolve(const ShortConv::Desc& desc, const ShortConv::Args& args, const St
   std::copy(rows.begin() + channels, rows.end(), args.state.ptr<float>() + step.write);
 }
 
-void Recur(const GatedDelta::Desc& desc, const GatedDelta::Args& args, const StateStep& step) {
+Support CheckHeads(int k_heads, int v_heads, int k_head_dim, int v_head_dim) {
+  if (k_heads <= 0 || v_heads <= 0 || k_head_dim <= 0 || v_head_dim <= 0)
+    return Support::No("head counts and widths must be above 0");
+  if (v_heads % k_heads != 0)
+    return Support::No(StrCat(v_heads, " value heads are no multiple of ", k_heads, " key heads"));
+  return Support::Yes();
+}
+
+// Goes through the rows of a sequence, head by head, by body(row, head, the head's state).
+template <class Desc, class Args, class Body>
+void Recur(const Desc& desc, const Args& args, const StateStep& step, const Body& body) {
   if (step.write < 0) return ZeroRows(step, args.out);
   const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
   for (int head = 0; head < desc.v_heads; ++head) {
-    float* const states = args.state.ptr<float>() + head * numbers;
+    float* const states = args.state.template ptr<float>() + head * numbers;
     float* const state = states + step.write;
     if (step.read < 0) {
       std::fill_n(state, numbers, 0.0f);
     } else if (step.read != step.write) {
       std::copy_n(states + step.read, numbers, state);
     }
-    for (int64_t t = step.begin; t < step.begin + step.tokens; ++t)
-      DeltaToken(desc, args, t, head, state);
+    for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) body(t, head, state);
   }
 }
 
@@ -133,11 +165,8 @@ Status RefShortConv(device::Stream&, const ShortConv::Desc& desc, const ShortCon
 }
 
 Support RefGatedDeltaSupports(const GatedDelta::Desc& desc, const device::DeviceFacts&) {
-  if (desc.k_heads <= 0 || desc.v_heads <= 0 || desc.k_head_dim <= 0 || desc.v_head_dim <= 0)
-    return Support::No("head counts and widths must be above 0");
-  if (desc.v_heads % desc.k_heads != 0)
-    return Support::No(
-        StrCat(desc.v_heads, " value heads are no multiple of ", desc.k_heads, " key heads"));
+  const Support heads = CheckHeads(desc.k_heads, desc.v_heads, desc.k_head_dim, desc.v_head_dim);
+  if (!heads.ok) return heads;
   return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
 }
 
@@ -145,7 +174,27 @@ Status RefGatedDelta(device::Stream&, const GatedDelta::Desc& desc, const GatedD
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
   for (int64_t s = 0; s < args.context.dims[0]; ++s)
-    ForEachStateStep(desc, args, s, [&](const StateStep& step) { Recur(desc, args, step); });
+    ForEachStateStep(desc, args, s, [&](const StateStep& step) {
+      Recur(desc, args, step,
+            [&](int64_t t, int head, float* state) { DeltaToken(desc, args, t, head, state); });
+    });
+  return OkStatus();
+}
+
+Support RefSsdSupports(const Ssd::Desc& desc, const device::DeviceFacts&) {
+  const Support heads = CheckHeads(desc.k_heads, desc.v_heads, desc.k_head_dim, desc.v_head_dim);
+  if (!heads.ok) return heads;
+  return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
+}
+
+Status RefSsd(device::Stream&, const Ssd::Desc& desc, const Ssd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  for (int64_t s = 0; s < args.context.dims[0]; ++s)
+    ForEachStateStep(desc, args, s, [&](const StateStep& step) {
+      Recur(desc, args, step,
+            [&](int64_t t, int head, float* state) { SsdToken(desc, args, t, head, state); });
+    });
   return OkStatus();
 }
 

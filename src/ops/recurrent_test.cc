@@ -341,5 +341,123 @@ TEST_P(GatedDeltaTest, ShapesAndOptionsAreChecked) {
               HasSubstr("does not fit 1 blocks of 1"));
 }
 
+class SsdTest : public OpTest {
+ protected:
+  // One sequence of `tokens` tokens from position 0, in block 0.
+  Status Step(const Ssd::Desc& desc, const std::vector<float>& vkq, const std::vector<float>& dt,
+              int64_t tokens, float a, float skip = 0.0f) {
+    vkq_ = Array::Floats(DType::kF32, {tokens, static_cast<int64_t>(vkq.size()) / tokens}, vkq);
+    if (desc.steps) dt_ = Array::Floats(DType::kF32, {tokens, desc.v_heads}, dt);
+    a_ = Array(DType::kF32, {desc.v_heads});
+    a_.Fill(a);
+    skip_ = Array(DType::kF32, {desc.v_heads});
+    skip_.Fill(skip);
+    dt_bias_ = Array(DType::kF32, {desc.v_heads});
+    dt_bias_.Fill(bias_);
+    state_ = Array(DType::kF32, {1, desc.states * desc.v_heads, desc.k_head_dim, desc.v_head_dim});
+    state_.Fill(kNan);
+    out_ = Array(DType::kF32, {tokens, int64_t{desc.v_heads} * desc.v_head_dim});
+    start_ = Array::Ints({0, static_cast<int32_t>(tokens)});
+    context_ = Array::Ints({static_cast<int32_t>(tokens)});
+    return Run<Ssd>(desc, {.vkq = vkq_.tensor(),
+                           .dt = desc.steps ? dt_.tensor() : Tensor(),
+                           .dt_bias = desc.steps ? dt_bias_.tensor() : Tensor(),
+                           .a = a_.tensor(),
+                           .skip = desc.skip ? skip_.tensor() : Tensor(),
+                           .state = state_.tensor(),
+                           .query_start = start_.tensor(),
+                           .context = context_.tensor(),
+                           .block_table = table_.tensor(),
+                           .out = out_.tensor()});
+  }
+
+  float bias_ = 0.0f;
+  Array vkq_, dt_, a_, skip_, dt_bias_, state_, out_, start_, context_;
+  Array table_ = Array::Ints({1, 1}, {0});
+};
+SLUICE_FOR_EACH_INSTRUCTION_SET(SsdTest);
+
+TEST_P(SsdTest, TwoTokensComputedByHand) {
+  const Ssd::Desc desc = {
+      .k_heads = 1, .v_heads = 1, .k_head_dim = 2, .v_head_dim = 2, .block_tokens = 16};
+  // v, k, q. Half of the first token's state is kept.
+  ASSERT_TRUE(Step(desc, {3, 5, 1, 2, 10, 1, 1, -1, 4, 0, 1, 100}, {}, 2, std::log(0.5f)).ok());
+  ExpectNear(state_, {0.5f * 3 + 4, 0.5f * 5 - 4, 3, 5});
+  ExpectNear(out_, {3 * 12, 5 * 12, 5.5f + 300, -1.5f + 500}, 1e-4f);
+}
+
+TEST_P(SsdTest, AStepScalesWhatIsLearntAndTheDecayAndNothingOfWhatSkips) {
+  const Ssd::Desc desc = {.k_heads = 1,
+                          .v_heads = 1,
+                          .k_head_dim = 1,
+                          .v_head_dim = 1,
+                          .block_tokens = 16,
+                          .steps = true,
+                          .skip = true};
+  bias_ = 1.0f;
+  const auto softplus = [](double x) { return std::log1p(std::exp(x)); };
+  const double first = softplus(3.0), second = softplus(-1.0);
+  ASSERT_TRUE(Step(desc, {2, 1, 1, 5, 1, 1}, {2, -2}, 2, -0.3f, 10.0f).ok());
+  const double behind = first * 2 * std::exp(-0.3 * second) + second * 5;
+  ExpectNear(state_, {static_cast<float>(behind)}, 1e-5f);
+  ExpectNear(out_, {static_cast<float>(first * 2 + 20), static_cast<float>(behind + 50)}, 1e-4f);
+  // Steps that are far from zero are themselves, or nothing.
+  ASSERT_TRUE(Step(desc, {2, 1, 1, 5, 1, 1}, {-1000, 1000}, 2, -0.3f).ok());
+  ExpectNear(out_, {0, 5 * 1001}, 1e-2f);
+}
+
+TEST_P(SsdTest, ValueHeadsShareKeysOneAfterTheOther) {
+  const Ssd::Desc desc = {
+      .k_heads = 2, .v_heads = 4, .k_head_dim = 1, .v_head_dim = 1, .block_tokens = 16};
+  ASSERT_TRUE(Step(desc, {2, 4, 6, 8, 1, 10, 1, 100}, {}, 1, 0.0f).ok());
+  ExpectNear(out_, {2, 4, 6000, 8000}, 1e-3f);
+}
+
+// Tokens that are taken back leave no trace: behind five of six, and behind three of them.
+TEST_P(SsdTest, StatesBehindTheLastTokensAreThoseOfShorterCalls) {
+  Ssd::Desc desc = {.k_heads = 2,
+                    .v_heads = 4,
+                    .k_head_dim = 22,
+                    .v_head_dim = 70,
+                    .block_tokens = 32,
+                    .steps = true,
+                    .skip = true};
+  constexpr int kTokens = 19, kWidth = 2 * 44 + 4 * 70;
+  TestNoise noise(4);
+  std::vector<float> vkq(kTokens * kWidth), dt(kTokens * 4);
+  for (float& value : vkq) value = noise.Value();
+  for (float& value : dt) value = 4 * noise.Value();
+  std::vector<Array> behind;
+  for (int tokens = 1; tokens <= kTokens; ++tokens) {
+    ASSERT_TRUE(Step(desc, {vkq.begin(), vkq.begin() + tokens * kWidth},
+                     {dt.begin(), dt.begin() + tokens * 4}, tokens, -0.1f, 0.5f)
+                    .ok());
+    behind.push_back(state_);
+  }
+  const Array out = out_;
+  desc.states = kTokens;
+  ASSERT_TRUE(Step(desc, vkq, dt, kTokens, -0.1f, 0.5f).ok());
+  EXPECT_EQ(out_, out);
+  const size_t numbers = behind[0].Count();
+  for (size_t i = 0; i < state_.Count(); ++i)
+    ASSERT_EQ(state_.At(i), behind[i / numbers].At(i % numbers)) << i;
+}
+
+TEST_P(SsdTest, ShapesAndOptionsAreChecked) {
+  Ssd::Desc desc = {
+      .k_heads = 2, .v_heads = 3, .k_head_dim = 1, .v_head_dim = 1, .block_tokens = 16};
+  EXPECT_THAT(Step(desc, std::vector<float>(7), {}, 1, 0.0f).message(),
+              HasSubstr("3 value heads are no multiple of 2 key heads"));
+  desc.v_heads = 4;
+  EXPECT_THAT(Step(desc, std::vector<float>(7), {}, 1, 0.0f).message(),
+              HasSubstr("vkq is F32 [1, 7], expected F32 [1, 8]"));
+  desc.states = 0;
+  EXPECT_THAT(Step(desc, std::vector<float>(8), {}, 1, 0.0f).message(), HasSubstr("states is 0"));
+  desc.states = 1;
+  desc.block_tokens = 1;
+  EXPECT_THAT(Step(desc, std::vector<float>(16), {}, 2, 0.0f).message(),
+              HasSubstr("does not fit 1 blocks of 1"));
+}
+
 }  // namespace
 }  // namespace sluice::ops

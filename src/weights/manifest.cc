@@ -53,10 +53,13 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   const std::vector<int64_t> flat = {wanted.tensor_rows(), spec.columns};
   // A vector may lie as a matrix of one row, and a table of one row as a vector.
   const std::vector<int64_t> row = {1, wanted.tensor_rows()};
+  const bool divided = spec.gguf_divided && naming == Naming::kGguf && tensor.shape.size() == 2 &&
+                       tensor.shape[1] > 0 && tensor.shape[0] <= shape.front() &&
+                       tensor.shape[0] * tensor.shape[1] == shape.front();
   const bool one_row = spec.role == ParamRole::kEmbedding && spec.rows == 1 &&
                        tensor.shape == std::vector<int64_t>{spec.columns};
   const bool fits = tensor.shape == shape || (spec.by_columns && tensor.shape == flat) ||
-                    (spec.columns == 0 && tensor.shape == row) || one_row;
+                    (spec.columns == 0 && (tensor.shape == row || divided)) || one_row;
   if (!fits) {
     return BadModel(StrCat("tensor \"", tensor.name, "\" has shape ", ShapeText(tensor.shape),
                            " but the model's config asks for ", ShapeText(shape),
@@ -143,6 +146,7 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
   ResolvedParam resolved;
   resolved.spec = spec;
   resolved.add_one = spec.hugging_face_adds_one && naming == Naming::kHuggingFace;
+  resolved.negated_log = spec.hugging_face_log && naming == Naming::kHuggingFace;
   const SourceList* list = Choose(alternatives, source);
   if (list == nullptr) return Missing(spec, alternatives.front(), source);
 

@@ -63,7 +63,10 @@ struct ParamSpec {
   // Alternatives in order of preference; the first whose tensors are all there is taken.
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
-  float factor = 1.0f;                 // of vectors: what the checkpoint's values are multiplied by
+  // Of vectors: the checkpoint has log(-x), GGUF x (Mamba's A).
+  bool hugging_face_log = false;
+  bool gguf_divided = false;  // of vectors: GGUF may have it in rows of equally many numbers
+  float factor = 1.0f;        // of vectors: what the checkpoint's values are multiplied by
   // kExperts, and kBias of such: their number; `rows` are those of all of them. The sources are
   // those of the first expert, of the second, and so on, equally many of each.
   int experts = 0;
@@ -85,6 +88,7 @@ struct ResolvedParam {
   // By source: null, or the matrix that `tensors` has the stand-in of.
   std::vector<std::shared_ptr<const DerivedMatrix>> derived;
   bool add_one = false;
+  bool negated_log = false;  // of a vector: the tensor has log(-x)
 };
 
 // kBadModel with one sentence: a tensor that is missing, one whose shape does not fit the config

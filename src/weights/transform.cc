@@ -1,6 +1,7 @@
 #include "weights/transform.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -80,6 +81,7 @@ std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
   const auto append = [&](const files::FileTensor& tensor) {
     for (float value : ToF32(tensor)) {
       if (param.add_one) value += 1.0f;
+      if (param.negated_log) value = -std::exp(value);
       value *= param.spec.factor;
       if (dtype == DType::kF32) {
         Append(&out, &value, sizeof value);

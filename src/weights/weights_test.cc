@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "weights/transform.h"
 #include "weights/weights_fixture.h"
 
@@ -39,6 +41,36 @@ TEST(Manifest, MatrixWhereVectorIsWantedIsRefused) {
   FakeSource source;
   source.AddF32("norm", {4, 1}, Ramp(4, 0));
   EXPECT_FALSE(Resolve(Vector("norm", ParamRole::kNorm, "norm", 4), source, Naming::kGguf).ok());
+}
+
+TEST(Manifest, AVectorMayLieInRowsOfGgufWhereItIsSaid) {
+  FakeSource source;
+  source.AddF32("v", {2, 3}, Ramp(6, 0));
+  source.AddF32("w", {2, 2}, Ramp(4, 0));
+  ParamSpec spec = Vector("v", ParamRole::kNorm, "v", 6);
+  EXPECT_FALSE(Resolve(spec, source, Naming::kGguf).ok());
+  spec.gguf_divided = true;
+  EXPECT_TRUE(Resolve(spec, source, Naming::kGguf).ok());
+  EXPECT_FALSE(Resolve(spec, source, Naming::kHuggingFace).ok());
+  spec = Vector("w", ParamRole::kNorm, "w", 6);
+  spec.gguf_divided = true;
+  EXPECT_FALSE(Resolve(spec, source, Naming::kGguf).ok());
+}
+
+TEST(Transform, LogarithmsOfNegativeNumbersAreThoseInHuggingFaceNaming) {
+  FakeSource source;
+  source.AddF32("a", {2}, {0.0f, 1.0f});
+  ParamSpec spec = Vector("a", ParamRole::kNorm, "a", 2);
+  spec.hugging_face_log = true;
+  FakeDevice device;
+  PlanOptions options;
+  auto map = Place({spec}, source, device, options);
+  ASSERT_TRUE(map.ok()) << map.status().message();
+  EXPECT_THAT(Values(map->Find("a")->tensor), ElementsAre(-1.0f, -std::exp(1.0f)));
+  options.naming = Naming::kGguf;
+  map = Place({spec}, source, device, options);
+  ASSERT_TRUE(map.ok());
+  EXPECT_THAT(Values(map->Find("a")->tensor), ElementsAre(0.0f, 1.0f));
 }
 
 TEST(Manifest, FormatThatTheRoleDoesNotAllowIsRefused) {

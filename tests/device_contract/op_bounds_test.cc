@@ -203,6 +203,27 @@ TEST_P(OpBounds, ADeltaRuleLeavesStatesAloneWhereItsBlocksAreNowhere) {
                 follows ? std::vector<float>{50, kLeft} : std::vector<float>(2, kLeft));
 }
 
+TEST_P(OpBounds, ARecurrenceOfMambaLeavesStatesAloneWhereItsBlocksAreNowhere) {
+  const Astray astray;
+  const Array out = Left(DType::kF32, {5, 1}), state = Left(DType::kF32, {2, 1, 1, 1});
+  Array vkq(DType::kF32, {5, 3});
+  vkq.Fill(10.0f);
+  ops::Ssd::Args args;
+  args.vkq = Upload(vkq);
+  args.a = Upload(Array(DType::kF32, {1}));
+  args.state = Upload(state);
+  args.query_start = Upload(astray.start);
+  args.context = Upload(astray.context);
+  args.block_table = Upload(astray.table);
+  args.out = Upload(out);
+  const bool follows = Follows<ops::Ssd>(
+      {.k_heads = 1, .v_heads = 1, .k_head_dim = 1, .v_head_dim = 1, .block_tokens = 2}, args);
+  ExpectNumbers(args.out, out,
+                follows ? std::vector<float>{1000, 0, 0, 0, 0} : std::vector<float>(5, kLeft));
+  ExpectNumbers(args.state, state,
+                follows ? std::vector<float>{100, kLeft} : std::vector<float>(2, kLeft));
+}
+
 TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   constexpr int kVocab = 8, kRows = 9, kTop = 2;
   std::vector<ops::SampleRow> rows(kRows, ops::SampleRow{.temperature = 0.0f, .top_logprobs = 1});

@@ -42,6 +42,11 @@ void TakeRows(ops::GatedDelta::Args& args, int first, int count) {
   args.ba = args.ba.Rows(first, count);
   args.out = args.out.Rows(first, count);
 }
+void TakeRows(ops::Ssd::Args& args, int first, int count) {
+  args.vkq = args.vkq.Rows(first, count);
+  args.dt = args.dt.Rows(first, count);
+  args.out = args.out.Rows(first, count);
+}
 
 class RecurrentContract : public OpContractTest {
  protected:
@@ -142,6 +147,31 @@ TEST_P(RecurrentContract, ADeltaRuleInAnyChunksBesideAnyone) {
       args.a_log = Upload(Noise(DType::kF32, {2}));
       ExpectAlike<ops::GatedDelta>(desc, args, Array(type, {kRows, 2 * v_dim}),
                                    Array(DType::kF32, {4, 2, k_dim, v_dim}));
+    }
+  }
+}
+
+TEST_P(RecurrentContract, ARecurrenceOfMambaInAnyChunksBesideAnyone) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const auto& [k_dim, v_dim] : {std::pair{20, 48}, {66, 25}}) {
+      const ops::Ssd::Desc desc = {.activation = type,
+                                   .k_heads = 1,
+                                   .v_heads = 2,
+                                   .k_head_dim = k_dim,
+                                   .v_head_dim = v_dim,
+                                   .block_tokens = kBlockTokens,
+                                   .steps = true,
+                                   .skip = true};
+      Array rates = Noise(DType::kF32, {2});
+      for (size_t i = 0; i < 2; ++i) rates.Set(i, -0.2f * static_cast<float>(i + 1));
+      ops::Ssd::Args args;
+      args.vkq = Upload(Noise(type, {kRows, 2 * k_dim + 2 * v_dim}));
+      args.dt = Upload(Noise(type, {kRows, 2}, 3.0f));
+      args.dt_bias = Upload(Noise(DType::kF32, {2}));
+      args.a = Upload(rates);
+      args.skip = Upload(Noise(DType::kF32, {2}));
+      ExpectAlike<ops::Ssd>(desc, args, Array(type, {kRows, 2 * v_dim}),
+                            Array(DType::kF32, {4, 2, k_dim, v_dim}));
     }
   }
 }

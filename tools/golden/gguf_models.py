@@ -69,6 +69,7 @@ CASES = {
     "ernie4_5_moe": {},
     "lfm2": {},
     "lfm2_moe": {},
+    "granitemoehybrid": {},
 }
 # Their weights are of BF16 and stay so, which makes these files half as large. None has experts: with
 # activations in 16 bits too a token whose scores are nearly equal may get another expert.
@@ -82,11 +83,15 @@ SMALL_CASES = {
     "falcon_grouped": {},
     "bloom": {},
     "mpt": {},
+    "mamba2": {},
+    "granitemoehybrid_dense": dict(position_embedding_type=None),
 }
 # Keys that the converter wants and transformers 5 does not write.
 OLD_KEYS = {"gpt2": dict(n_ctx=40), "gpt_neox": dict(rotary_pct=0.25),
             "falcon": dict(num_kv_heads=1),
-            "mpt": dict(architectures=["MPTForCausalLM"])}
+            "mpt": dict(architectures=["MPTForCausalLM"]),
+            "granitemoehybrid": dict(layer_types=["mamba", "attention"]),
+            "granitemoehybrid_dense": dict(layer_types=["attention", "mamba"])}
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"]
 
 

@@ -53,7 +53,8 @@ HALF = rope("default", partial_rotary_factor=0.5)
 # name -> (configuration class, its options, options of the fixture). Options of the fixture:
 #   decode_from: tokens of the first prefill of the decode check (default 1). LongRoPE picks its
 #     factors by the length of the call, so the check stays on one side of the original context.
-#   decode: False where transformers itself has no consistent decode (dynamic NTK).
+#   decode: False where transformers itself has no consistent decode (dynamic NTK, Bamba, which
+#     counts positions by its first layer).
 #   attention: where "eager" is wrong in transformers: it adds Falcon's ALiBi twice.
 #   tokens: prompt length; dtype: of the stored matrices; shard: bytes a file; full_bytes: tokenizer
 CASES = {
@@ -287,10 +288,37 @@ CASES = {
         NARROW, num_hidden_layers=3, num_dense_layers=1, num_experts=6, num_experts_per_tok=2,
         moe_intermediate_size=32, tie_word_embeddings=True,
         layer_types=["conv", "full_attention", "conv"]), SMALL),
+    "mamba2": ("Mamba2", dict(
+        hidden_size=32, num_hidden_layers=3, num_heads=4, head_dim=16, n_groups=2, state_size=24,
+        layer_norm_epsilon=1e-3), SMALL_BARE),
+    "mamba2_bias": ("Mamba2", dict(
+        hidden_size=48, num_hidden_layers=2, num_heads=6, head_dim=16, n_groups=1, state_size=20,
+        conv_kernel=3, use_bias=True, use_conv_bias=False, tie_word_embeddings=True),
+        dict(SMALL_BARE, dtype="float8_e4m3fn")),
+    "granitemoehybrid": ("GraniteMoeHybrid", dict(
+        NARROW, intermediate_size=24, shared_intermediate_size=40,
+        num_local_experts=4, mamba_n_heads=4, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=24,
+        embedding_multiplier=3.0, attention_multiplier=0.4, residual_multiplier=0.3,
+        logits_scaling=0.7, layer_types=["linear_attention", "full_attention"]), SMALL),
+    "granitemoehybrid_dense": ("GraniteMoeHybrid", dict(
+        NARROW, shared_intermediate_size=40, num_local_experts=0, position_embedding_type="rope",
+        mamba_n_heads=8, mamba_d_head="auto", mamba_d_state=20, mamba_d_conv=3,
+        mamba_proj_bias=True, mamba_conv_bias=False, attention_multiplier=0.3,
+        tie_word_embeddings=True, layer_types=["full_attention", "linear_attention"]), SMALL),
+    "bamba": ("Bamba", dict(
+        NARROW, head_dim=16, num_hidden_layers=3, mamba_n_heads=4, mamba_d_head=16,
+        mamba_d_state=16, attn_layer_indices=[1]), dict(SMALL, decode=False)),
+    "minimax": ("MiniMax", dict(
+        NARROW, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+        intermediate_size=24, num_local_experts=3, num_experts_per_tok=2, block_size=5,
+        full_attn_alpha_factor=1.7, linear_attn_alpha_factor=2.3, mlp_alpha_factor=3.1,
+        layer_types=["full_attention", "linear_attention", "linear_attention"]), SMALL),
 }
 
 
-EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings.", "wte")
+# Buffers of MiniMax that follow from the config.
+COMPUTED = ("slope_rate", "_decay")
+EMBEDDINGS = ("embed_tokens", "embed_in", "word_embeddings.", "wte", "backbone.embeddings")
 
 
 def randomize(model, seed):
@@ -328,9 +356,13 @@ def log_probs(model, ids, **more):
 def check_decode(model, ids, expected, first):
     """Largest difference between `expected` and a prefill of `first` tokens with single steps after."""
     cache = transformers.DynamicCache(config=model.config)
-    rows = [log_probs(model, ids[:, :first], past_key_values=cache, use_cache=True)]
+    if model.config.model_type == "minimax":
+        cache = transformers.models.minimax.modeling_minimax.MiniMaxCache()
+    name = "cache_params" if model.config.model_type == "mamba2" else "past_key_values"
+    more = {name: cache, "use_cache": True}
+    rows = [log_probs(model, ids[:, :first], **more)]
     for at in range(first, ids.shape[1]):
-        rows.append(log_probs(model, ids[:, at:at + 1], past_key_values=cache, use_cache=True))
+        rows.append(log_probs(model, ids[:, at:at + 1], **more))
     return (torch.cat(rows) - expected).abs().max().item()
 
 
@@ -364,11 +396,11 @@ def store_weights(model, folder, dtype, shard):
     if dtype == "float32":
         return
     path = os.path.join(folder, "model.safetensors")
-    stored = load_file(path)
+    stored = {name: tensor for name, tensor in load_file(path).items() if not name.endswith(COMPUTED)}
     for name, tensor in stored.items():
         if quantized:
             stored[name] = tensor.bfloat16()
-        elif dtype != "float8_e4m3fn" or "proj" in name:
+        elif dtype != "float8_e4m3fn" or ("proj" in name and tensor.dim() == 2):
             stored[name] = tensor.to(getattr(torch, dtype))
     save_file({**stored, **quantized}, path, metadata={"format": "pt"})
     written = read_json(folder, "config.json")

@@ -15,6 +15,8 @@ def config_of_transformers4(new):
     old["torch_dtype"] = new.get("dtype", "float32")
     old["transformers_version"] = "4.48.0"
     kind = new["model_type"]
+    if "time_step_limit" in new:
+        old["time_step_limit"] = [0.0, float("inf")]
     parameters = new.get("rope_parameters")
     if parameters is None:
         return old
@@ -48,7 +50,7 @@ def config_of_transformers4(new):
             i for i, layer in enumerate(new["layer_types"]) if layer == "full_attention"]
         old["block_ff_dim"] = old.pop("intermediate_size")
         old["tie_embedding"] = old.pop("tie_word_embeddings")
-    if kind == "lfm2_moe":
+    if kind in ("lfm2_moe", "granitemoehybrid", "minimax"):
         old["layer_types"] = new["layer_types"]
     if kind in ("qwen3_next", "qwen3_5_text"):
         old["full_attention_interval"] = new["layer_types"].index("full_attention") + 1

@@ -344,6 +344,7 @@ TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
     args.context = TensorOf(context, DType::kI32, {2});
     args.block_table = TensorOf(table, DType::kI32, {2, 2});
   };
+  const Floats rate = {-0.1f};
   const auto run = [&](Machine& m) {
     Floats convolved(x.size()), out(size_t{kRows} * kValue), conv_state(states), state(states);
     ops::ShortConv::Args conv;
@@ -374,7 +375,26 @@ TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
     m.Run<ops::GatedDelta>(
         {.k_heads = 1, .v_heads = 1, .k_head_dim = kKey, .v_head_dim = kValue, .block_tokens = 128},
         delta);
-    for (const Floats* more : {&convolved, &conv_state, &state, &gated, &gated_state})
+    Floats decayed(out.size()), decayed_state(states);
+    ops::Ssd::Args ssd;
+    ssd.vkq = delta.qkv;
+    ssd.dt = Columns(delta.ba, 0, 1);
+    ssd.dt_bias = delta.dt_bias;
+    ssd.a = TensorOf(rate, DType::kF32, {1});
+    ssd.skip = delta.dt_bias;
+    ssd.state = TensorOf(decayed_state, DType::kF32, {kStates, 1, kKey, kValue});
+    ssd.out = TensorOf(decayed, DType::kF32, {kRows, kValue});
+    fill(ssd);
+    m.Run<ops::Ssd>({.k_heads = 1,
+                     .v_heads = 1,
+                     .k_head_dim = kKey,
+                     .v_head_dim = kValue,
+                     .block_tokens = 128,
+                     .steps = true,
+                     .skip = true},
+                    ssd);
+    for (const Floats* more :
+         {&convolved, &conv_state, &state, &gated, &gated_state, &decayed, &decayed_state})
       out.insert(out.end(), more->begin(), more->end());
     return out;
   };

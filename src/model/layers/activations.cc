@@ -16,8 +16,9 @@ struct Widths {
         gate(config.attention_gate ? q : 0),
         channels(config.linear.channels()),
         value(config.linear.value_width()),
-        linear_in(channels + value + 2 * int64_t{config.linear.value_heads}),
-        convolved(channels) {
+        linear_in(channels + value + config.linear.gates()),
+        convolved(config.linear.conv_kernel > 0 ? channels : 0),
+        gate_first(config.linear.mamba) {
     if (config.short_conv.kernel > 0) {
       convolved = config.hidden_size;
       linear_in = 3 * convolved;
@@ -25,6 +26,7 @@ struct Widths {
   }
   int64_t head, q, qkv, gate;
   int64_t channels, value, linear_in, convolved;  // zeros where no layer has a state
+  bool gate_first;                                // of what a matrix gives a layer with a state
 };
 
 // Of a matrix of one column.
@@ -42,8 +44,8 @@ void Divide(const Widths& widths, Activations* a) {
   }
   a->qkv = a->qkv_gate.Columns(0, widths.qkv);
   a->attention_gate = a->qkv_gate.Columns(widths.qkv, widths.gate);
-  a->linear_qkv = a->linear_in.Columns(0, widths.channels);
-  a->linear_gate = a->linear_in.Columns(widths.channels, widths.value);
+  a->linear_qkv = a->linear_in.Columns(widths.gate_first ? widths.value : 0, widths.channels);
+  a->linear_gate = a->linear_in.Columns(widths.gate_first ? 0 : widths.channels, widths.value);
   const int64_t ba = widths.channels + widths.value;
   a->linear_ba = a->linear_in.Columns(ba, widths.linear_in - ba);
 }

@@ -25,8 +25,9 @@ struct Activations {
   // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then, unless there is a gate
   ops::Tensor attended;
   // Of a layer with a state, in the memory of qkv and q; columns of one matrix: what the
-  // convolution reads [tokens, channels], the norm's gate [tokens, value width], and the step sizes
-  // [tokens, 2 * value heads]. Empty where the layer is a convolution between gates.
+  // convolution reads [tokens, channels], the norm's gate [tokens, value width], which Mamba-2 has
+  // first, and the step sizes [tokens, 2 * value heads], of Mamba-2 [tokens, value heads]. Empty
+  // where the layer is a convolution between gates.
   ops::Tensor linear_qkv, linear_gate, linear_ba;
   ops::Tensor linear_in;  // all three; between gates [tokens, 3 * hidden]: gates, then the input
   ops::Tensor convolved;  // [tokens, channels]

@@ -36,22 +36,10 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
                                            name("attention_post_norm", after)));
-    norm = Norm();
-    if (config.parallel_norms) {
-      model->blocks_.back().waits = true;
-      SLUICE_ASSIGN_OR_RETURN(norm,
-                              Norm::Make(binder, name("mlp_norm", true), Norm::Of::kResidual));
-    } else if (!config.parallel_residual) {
-      SLUICE_ASSIGN_OR_RETURN(norm, model->NormOfSum(binder, name("mlp_norm", before)));
-    }
-    SLUICE_ASSIGN_OR_RETURN(Body mlp, model->MakeMlp(binder, i));
-    SLUICE_RETURN_IF_ERROR(
-        model->AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
-    if (config.layers[i].experts && config.experts.shared_width > 0) {
-      CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
-      SLUICE_ASSIGN_OR_RETURN(Body shared, model->MakeSharedExpert(binder, i));
-      SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, Norm(), std::move(shared), ""));
-    }
+    SLUICE_ASSIGN_OR_RETURN(
+        model->blocks_.back().keep,
+        model->KeptNorm(binder, i, "input_norm_kept", config.layers[i].mixer_residual));
+    SLUICE_RETURN_IF_ERROR(model->AddFeedForward(binder, i));
     model->blocks_.back().ends_layer = true;
   }
   model->adds_to_normed_ = info.adds_to_normed;
@@ -65,6 +53,32 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
                                           model->rope_.tensor(), model->embedding_));
   }
   return std::unique_ptr<Model>(std::move(model));
+}
+
+Status Decoder::AddFeedForward(const Binder& binder, int layer) {
+  if (!config_.layers[layer].mlp) return OkStatus();
+  const files::NormPlaces places = files::InfoOf(config_.architecture).norm_places;
+  const bool after = places != files::NormPlaces::kBefore;
+  const auto name = [&](const char* norm, bool there) {
+    return there ? StrCat("layers.", layer, ".", norm) : "";
+  };
+  Norm norm;
+  if (config_.parallel_norms) {
+    blocks_.back().waits = true;
+    SLUICE_ASSIGN_OR_RETURN(norm, Norm::Make(binder, name("mlp_norm", true), Norm::Of::kResidual));
+  } else if (!config_.parallel_residual) {
+    SLUICE_ASSIGN_OR_RETURN(
+        norm, NormOfSum(binder, name("mlp_norm", places != files::NormPlaces::kAfter)));
+  }
+  SLUICE_ASSIGN_OR_RETURN(Body mlp, MakeMlp(binder, layer));
+  SLUICE_RETURN_IF_ERROR(
+      AddBlock(binder, std::move(norm), std::move(mlp), name("mlp_post_norm", after)));
+  SLUICE_ASSIGN_OR_RETURN(blocks_.back().keep, KeptNorm(binder, layer, "mlp_norm_kept",
+                                                        config_.layers[layer].mlp_residual));
+  if (!config_.layers[layer].experts || config_.experts.shared_width == 0) return OkStatus();
+  CHECK(!after, "a shared expert reads what the router reads, and adds what it gives");
+  SLUICE_ASSIGN_OR_RETURN(Body shared, MakeSharedExpert(binder, layer));
+  return AddBlock(binder, Norm(), std::move(shared), "");
 }
 
 Status Decoder::MakeEnd(const Binder& binder) {
@@ -122,6 +136,16 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
     SLUICE_ASSIGN_OR_RETURN(GatedConv conv, GatedConv::Make(binder, layer, groups_[index], index));
     return Body(std::move(conv));
   }
+  if (config.kind == files::LayerKind::kMamba) {
+    SLUICE_ASSIGN_OR_RETURN(Mamba mamba, Mamba::Make(binder, layer, groups_[index], index));
+    return Body(std::move(mamba));
+  }
+  if (config.kind == files::LayerKind::kLightning) {
+    SLUICE_ASSIGN_OR_RETURN(
+        LightningAttention attention,
+        LightningAttention::Make(binder, layer, groups_[index], index, device_));
+    return Body(std::move(attention));
+  }
   ops::Tensor rope;
   if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();
   if (config_.latent.kv_rank > 0) {
@@ -166,6 +190,12 @@ Status Decoder::AddBlock(const Binder& binder, Norm before, Body body, const std
   return OkStatus();
 }
 
+Result<Norm> Decoder::KeptNorm(const Binder& binder, int layer, const char* name,
+                               float factor) const {
+  if (factor == 0.0f) return Norm();
+  return Norm::Make(binder, StrCat("layers.", layer, ".", name), Norm::Of::kStream);
+}
+
 Result<Norm> Decoder::NormOfSum(const Binder& binder, const std::string& name) const {
   const bool added = blocks_.empty() || !(blocks_.back().after.bound() || config_.parallel_norms);
   return Norm::Make(binder, name, added ? Norm::Of::kResidual : Norm::Of::kSum);
@@ -186,6 +216,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   int layer = 0;
   for (const Block& block : blocks_) {
     if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+    if (block.keep.bound()) SLUICE_RETURN_IF_ERROR(block.keep(stream, a));
     const bool adds = !block.after.bound() && !block.waits;
     // Where hidden states of a layer are wanted its last block leaves them, and the block behind
     // reads them there. Else blocks take turns with branch's memory where they may: products that

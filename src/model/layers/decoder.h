@@ -14,6 +14,8 @@
 #include "model/layers/gated_delta_net.h"
 #include "model/layers/head_vector.h"
 #include "model/layers/latent_attention.h"
+#include "model/layers/lightning_attention.h"
+#include "model/layers/mamba.h"
 #include "model/layers/mlp.h"
 #include "model/layers/mtp_head.h"
 #include "model/layers/norm.h"
@@ -35,11 +37,13 @@ class Decoder : public Model {
                const DraftOutputs& outputs, int head) const override;
 
  private:
-  using Body = std::variant<Attention, LatentAttention, GatedDeltaNet, GatedConv, Mlp, ExpertMlp,
-                            SharedExpert>;
+  using Body = std::variant<Attention, LatentAttention, GatedDeltaNet, GatedConv, Mamba,
+                            LightningAttention, Mlp, ExpertMlp, SharedExpert>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
+    // Puts what the norm gives, scaled, in the place of the residual stream. Unbound: this stays.
+    Norm keep;
     Body body;
     // Of what the body gives, which the norm that comes next then adds to the residual stream.
     // Unbound: the body's last product adds it.
@@ -59,6 +63,10 @@ class Decoder : public Model {
   Result<Body> MakeSharedExpert(const Binder& binder, int layer) const;
   // Appends a block. `after` names the norm of what it gives; empty: it has none.
   Status AddBlock(const Binder& binder, Norm before, Body body, const std::string& after);
+  // Appends what layer `layer` has behind its mixer, if it has anything.
+  Status AddFeedForward(const Binder& binder, int layer);
+  // The norm `name`, in place of the residual stream; unbound where the factor is 0.
+  Result<Norm> KeptNorm(const Binder& binder, int layer, const char* name, float factor) const;
   // The norm `name` (empty: only the sum) of the residual stream, to which what blocks have not
   // added is added first.
   Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;

@@ -18,10 +18,15 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   } else if (before) {
     list->Norm(i, "input_norm", names.input_norm, "attn_norm");
   }
+  list->KeptNorm(i, "input_norm_kept", names.input_norm, layer.mixer_residual);
   if (layer.kind == files::LayerKind::kLinear) {
     list->GatedDeltaNet(i);
   } else if (layer.kind == files::LayerKind::kShortConv) {
     list->GatedConv(i);
+  } else if (layer.kind == files::LayerKind::kMamba) {
+    list->Mamba(i);
+  } else if (layer.kind == files::LayerKind::kLightning) {
+    list->LightningAttention(i);
   } else if (config.latent.kv_rank > 0) {
     list->LatentAttention(i);
   } else {
@@ -31,8 +36,10 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (after) {
     list->Norm(i, "attention_post_norm", names.attention_post_norm, "post_attention_norm");
   }
+  if (!layer.mlp) return;
   if (before && !named && (!config.parallel_residual || config.parallel_norms))
     list->Norm(i, "mlp_norm", names.mlp_norm, info.gguf_mlp_norm);
+  list->KeptNorm(i, "mlp_norm_kept", names.mlp_norm, layer.mlp_residual);
   if (layer.experts) {
     list->Experts(i);
     if (config.experts.shared_width > 0) list->SharedExpert(i);

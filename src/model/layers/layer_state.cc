@@ -24,7 +24,7 @@ ops::ShortConv::Desc ShortConvDesc(const files::ModelConfig& config, const Model
   ops::ShortConv::Desc desc;
   desc.activation = options.activation;
   desc.gated = config.short_conv.kernel > 0;
-  desc.bias = config.short_conv.bias;
+  desc.bias = config.short_conv.bias || config.linear.conv_bias;
   desc.channels = desc.gated ? config.hidden_size : config.linear.channels();
   desc.kernel = desc.gated ? config.short_conv.kernel : config.linear.conv_kernel;
   desc.block_tokens = group.block_tokens;

@@ -97,6 +97,13 @@ void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face
   Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
 }
 
+void ParamList::KeptNorm(int i, std::string_view name, std::string_view hugging_face,
+                         float factor) {
+  if (factor == 0.0f) return;
+  Norm(i, name, hugging_face, "");
+  specs_.back().factor = factor;
+}
+
 void ParamList::Qkv(int i, int64_t columns) {
   const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
   const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
@@ -145,9 +152,15 @@ void ParamList::Mlp(int i) {
                                                 : Pieces{Of(names_.gate, "ffn_gate", width),
                                                          Of(names_.up, "ffn_up", width)};
     Matrix(i, "mlp.gate_up", pieces, config_.hidden_size, config_.mlp_bias);
+    if (info_.gguf_gate_up_apart) GateUpApart(i, "ffn_gate", "ffn_up", width);
   }
   Matrix(i, "mlp.down", {Of(names_.down, "ffn_down", config_.hidden_size)}, width, config_.mlp_bias,
          BlocksAdd(config_));
+}
+
+void ParamList::GateUpApart(int i, const char* gate, const char* up, int64_t width) {
+  specs_.back().gguf = {{{StrCat("blk.", i, ".", gate, ".weight"), width},
+                         {StrCat("blk.", i, ".", up, ".weight"), width}}};
 }
 
 void ParamList::Join(int i) {

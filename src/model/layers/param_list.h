@@ -39,6 +39,9 @@ class ParamList {
   // A norm of the hidden state in layer `i`, with its bias where the architecture's have one.
   void Norm(int i, std::string_view name, std::string_view hugging_face, std::string_view gguf);
 
+  // That norm again, its weights times `factor`; nothing where this is 0.
+  void KeptNorm(int i, std::string_view name, std::string_view hugging_face, float factor);
+
   // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
   // norms where the config has them. `columns`: of what it reads.
   void Qkv(int i, int64_t columns);
@@ -58,6 +61,15 @@ class ParamList {
   // "conv.in", rows of the gate on what goes in, of that on what comes out, and of the input;
   // "conv.taps" and "conv.output", with biases where the config has them.
   void GatedConv(int i);
+
+  // "mamba.in", rows of the gate, of values, keys and queries, and of step sizes; "mamba.taps",
+  // "mamba.dt_bias", "mamba.a", "mamba.skip", "mamba.norm" and "mamba.output", with biases where
+  // the config has them.
+  void Mamba(int i);
+
+  // "lightning.in", rows of values, keys, queries and gate; "lightning.norm" and
+  // "lightning.output".
+  void LightningAttention(int i);
 
   // "mlp.gate_up", gate rows, then up rows; "mlp.up" where there is no gate; "mlp.down".
   void Mlp(int i);
@@ -110,6 +122,9 @@ class ParamList {
   // Adds a matrix or vector of layer `i` made of `pieces`.
   weights::ParamSpec& Add(int i, std::string_view name, weights::ParamRole role,
                           const Pieces& pieces, int64_t columns, std::string_view suffix);
+
+  // The last matrix, without bias, is in GGUF two of `width` rows each.
+  void GateUpApart(int i, const char* gate, const char* up, int64_t width);
 
   void AddNorm(int i, std::string_view name, const Pieces& pieces);
 

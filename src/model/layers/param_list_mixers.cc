@@ -78,6 +78,46 @@ void ParamList::GatedConv(int i) {
          BlocksAdd(config_));
 }
 
+void ParamList::Mamba(int i) {
+  const files::LinearAttentionConfig& linear = config_.linear;
+  const int64_t channels = linear.channels(), values = linear.value_width();
+  const auto piece = [&](std::string_view hugging_face, std::string_view gguf, int64_t rows) {
+    return Pieces{Of(StrCat(names_.mamba, hugging_face), gguf, rows)};
+  };
+  Matrix(i, "mamba.in", piece("in_proj", "ssm_in", values + channels + linear.value_heads),
+         config_.hidden_size, linear.product_bias);
+  const Pieces taps = piece("conv1d", "ssm_conv1d", channels);
+  Add(i, "mamba.taps", ParamRole::kTaps, taps, linear.conv_kernel, ".weight");
+  if (linear.conv_bias) Add(i, "mamba.taps_bias", ParamRole::kNorm, taps, 0, ".bias");
+  Add(i, "mamba.dt_bias", ParamRole::kNorm, piece("dt_bias", "ssm_dt.bias", linear.value_heads), 0,
+      "");
+  const auto divided = [&](std::string_view name, const Pieces& pieces, std::string_view suffix) {
+    ParamSpec& spec = Add(i, name, ParamRole::kNorm, pieces, 0, suffix);
+    spec.gguf_divided = true;
+    return &spec;
+  };
+  divided("mamba.a", piece("A_log", "ssm_a", linear.value_heads), "")->hugging_face_log = true;
+  divided("mamba.skip", piece("D", "ssm_d", linear.value_heads), "");
+  divided("mamba.norm", piece("norm", "ssm_norm", values), ".weight");
+  Matrix(i, "mamba.output", piece("out_proj", "ssm_out", config_.hidden_size), values,
+         linear.product_bias, BlocksAdd(config_));
+}
+
+void ParamList::LightningAttention(int i) {
+  const files::LinearAttentionConfig& linear = config_.linear;
+  const int64_t dim = linear.key_head_dim, width = linear.value_width();
+  // A checkpoint has them head by head, the query's rows first.
+  const auto rows = [&](int64_t first) {
+    return Piece{"self_attn.qkv_proj", "", width, {linear.value_heads, 3 * dim, first, dim}};
+  };
+  Matrix(i, "lightning.in",
+         {rows(2 * dim), rows(dim), rows(0), {"self_attn.output_gate", "", width}},
+         config_.hidden_size, false);
+  AddNorm(i, "lightning.norm", {{"self_attn.norm", "", width}});
+  Matrix(i, "lightning.output", {{"self_attn.out_proj", "", config_.hidden_size}}, width, false,
+         BlocksAdd(config_));
+}
+
 void ParamList::Experts(int i) {
   const files::ExpertsConfig& experts = config_.experts;
   const files::HfExperts& names = info_.hf_experts;
@@ -112,6 +152,7 @@ void ParamList::SharedExpert(int i) {
                                        Of(name(names.up), "ffn_up_shexp", width)}
                               : Pieces{Of(name(names.stacked_gate_up), "ffn_up_shexp", 2 * width)};
   Matrix(i, "shared.gate_up", pieces, hidden, false);
+  if (info_.gguf_gate_up_apart) GateUpApart(i, "ffn_gate_shexp", "ffn_up_shexp", width);
   const std::string_view down = apart ? names.down : names.stacked_down;
   Matrix(i, "shared.down", {Of(name(down), "ffn_down_shexp", hidden)}, width, false,
          !experts.shared_gate);

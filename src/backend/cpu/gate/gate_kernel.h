@@ -15,11 +15,20 @@ struct GateKernel {
         const int64_t at = int64_t{h} * call.head_dim;
         const float* x = call.x + row * call.x_stride + at;
         const float* gate = call.gate + row * call.gate_stride + at;
+        float* out = call.out + row * call.out_stride + at;
+        const float* weight = call.weight + h * call.weight_step;
+        if (call.gate_first) {
+          NormKernel<V>::Map(call.head_dim, out, [&](const auto& load) {
+            return load(x) * ActivationKernel<V>::SiluOf(load(gate));
+          });
+          const float inverse = NormKernel<V>::InverseRms(out, call.head_dim, call.eps);
+          NormKernel<V>::Scale(out, weight, inverse, call.head_dim, out);
+          continue;
+        }
         const V factor = V::Set1(NormKernel<V>::InverseRms(x, call.head_dim, call.eps));
-        NormKernel<V>::Map(
-            call.head_dim, call.out + row * call.out_stride + at, [&](const auto& load) {
-              return load(x) * factor * load(call.weight) * ActivationKernel<V>::SiluOf(load(gate));
-            });
+        NormKernel<V>::Map(call.head_dim, out, [&](const auto& load) {
+          return load(x) * factor * load(weight) * ActivationKernel<V>::SiluOf(load(gate));
+        });
       }
     }
   }

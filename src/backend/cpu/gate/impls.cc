@@ -29,9 +29,11 @@ Status RunGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
                               .x_stride = args.x.strides[0],
                               .gate_stride = args.gate.strides[0],
                               .out_stride = args.out.strides[0],
+                              .weight_step = desc.weight_step(),
                               .heads = desc.heads,
                               .head_dim = desc.head_dim,
-                              .eps = desc.eps};
+                              .eps = desc.eps,
+                              .gate_first = desc.gate_first};
   ForRows(AsCpu(stream), args.x.dims[0], 4 * args.x.dims[1],
           [&](int64_t begin, int64_t end) { kernels.gated_norm(call, begin, end); });
   return OkStatus();

@@ -10,6 +10,7 @@ namespace {
 
 using ops::GatedDelta;
 using ops::ShortConv;
+using ops::Ssd;
 
 // Where a sequence's state lies; `first`: of its numbers that are used.
 StateRun RunOf(const ops::StateStep& step, const ops::Tensor& state, int64_t first) {
@@ -100,6 +101,26 @@ int64_t SlicesOf(int64_t heads, int64_t column_blocks, int threads) {
   return threads == 1 ? 1 : std::clamp<int64_t>(wanted, 1, column_blocks);
 }
 
+// Calls body(step, head, first, end) for parts of the columns of each head of each sequence, which
+// may run at the same time. `columns`: a part is a multiple of so many.
+template <class Desc, class Args, class Body>
+void ForHeads(CpuStream& stream, const Desc& desc, const Args& args, int columns,
+              const Body& body) {
+  const int64_t heads = args.context.dims[0] * desc.v_heads;
+  const int64_t column_blocks = (desc.v_head_dim + columns - 1) / columns;
+  const int64_t slices = SlicesOf(heads, column_blocks, stream.pool().threads());
+  ForTasks(stream, heads * slices, args.out.dims[0] * desc.numbers(), [&](int64_t task) {
+    const int64_t s = task / slices / desc.v_heads;
+    const Share share = ShareOf(column_blocks, task % slices, slices);
+    const int64_t end = std::min<int64_t>(share.end * columns, desc.v_head_dim);
+    ops::ForEachStateStep(desc, args, s, [&](const ops::StateStep& step) {
+      if (step.write >= 0)
+        body(step, static_cast<int>(task / slices % desc.v_heads),
+             static_cast<int>(share.begin * columns), static_cast<int>(end));
+    });
+  });
+}
+
 template <const RecurrentKernels& kernels>
 Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                      const GatedDelta::Args& args) {
@@ -118,23 +139,43 @@ Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                           .v_heads = desc.v_heads,
                           .k_head_dim = desc.k_head_dim,
                           .v_head_dim = desc.v_head_dim};
-  CpuStream& cpu = AsCpu(stream);
-  const int64_t heads = args.context.dims[0] * desc.v_heads;
-  const int64_t column_blocks = (desc.v_head_dim + kDeltaColumns - 1) / kDeltaColumns;
-  const int64_t slices = SlicesOf(heads, column_blocks, cpu.pool().threads());
   const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
-  ForTasks(cpu, heads * slices, args.qkv.dims[0] * desc.v_heads * numbers, [&](int64_t task) {
-    const int64_t s = task / slices / desc.v_heads;
-    const int head = static_cast<int>(task / slices % desc.v_heads);
-    const Share share = ShareOf(column_blocks, task % slices, slices);
-    const auto first = static_cast<int>(share.begin * kDeltaColumns);
-    const int64_t end = std::min<int64_t>(share.end * kDeltaColumns, desc.v_head_dim);
-    ops::ForEachStateStep(desc, args, s, [&](const ops::StateStep& step) {
-      if (step.write >= 0)
-        kernels.gated_delta(call, RunOf(step, args.state, head * numbers), head, first,
-                            static_cast<int>(end));
-    });
-  });
+  ForHeads(AsCpu(stream), desc, args, kDeltaColumns,
+           [&](const ops::StateStep& step, int head, int first, int end) {
+             kernels.gated_delta(call, RunOf(step, args.state, head * numbers), head, first, end);
+           });
+  return OkStatus();
+}
+
+template <Isa isa>
+ops::Support SsdSupports(const Ssd::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefSsdSupports(desc, facts) : support;
+}
+
+template <const RecurrentKernels& kernels>
+Status RunSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  ZeroSkippedRows(desc, args);
+  const SsdCall call = {.vkq = args.vkq.ptr<float>(),
+                        .dt = desc.steps ? args.dt.ptr<float>() : nullptr,
+                        .dt_bias = desc.steps ? args.dt_bias.ptr<float>() : nullptr,
+                        .a = args.a.ptr<float>(),
+                        .skip = desc.skip ? args.skip.ptr<float>() : nullptr,
+                        .out = args.out.ptr<float>(),
+                        .vkq_stride = args.vkq.strides[0],
+                        .dt_stride = desc.steps ? args.dt.strides[0] : 0,
+                        .out_stride = args.out.strides[0],
+                        .k_heads = desc.k_heads,
+                        .v_heads = desc.v_heads,
+                        .k_head_dim = desc.k_head_dim,
+                        .v_head_dim = desc.v_head_dim};
+  const int64_t numbers = int64_t{desc.k_head_dim} * desc.v_head_dim;
+  ForHeads(AsCpu(stream), desc, args, kSsdColumns,
+           [&](const ops::StateStep& step, int head, int first, int end) {
+             kernels.ssd(call, RunOf(step, args.state, head * numbers), head, first, end);
+           });
   return OkStatus();
 }
 
@@ -158,6 +199,15 @@ void RegisterRecurrent(ops::OpTable& table) {
                          .supports = &ops::RefGatedDeltaSupports,
                          .run = &ops::RefGatedDelta,
                          .slow = &ops::PlainLoops<GatedDelta>});
+
+  table.Add<Ssd>({"avx512_f32_ssd", &SsdSupports<Isa::kAvx512>, &RunSsd<kAvx512RecurrentKernels>,
+                  ops::Arithmetic::kF32});
+  table.Add<Ssd>({"avx2_f32_ssd", &SsdSupports<Isa::kAvx2>, &RunSsd<kAvx2RecurrentKernels>,
+                  ops::Arithmetic::kF32});
+  table.Add<Ssd>({.name = "ref_ssd",
+                  .supports = &ops::RefSsdSupports,
+                  .run = &ops::RefSsd,
+                  .slow = &ops::PlainLoops<Ssd>});
 }
 
 }  // namespace sluice::cpu

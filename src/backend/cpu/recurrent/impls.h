@@ -1,4 +1,4 @@
-// short_conv and gated_delta on the CPU.
+// short_conv, gated_delta and ssd on the CPU.
 #pragma once
 
 #include "ops/op.h"

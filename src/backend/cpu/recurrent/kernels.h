@@ -43,6 +43,20 @@ inline constexpr int kDeltaKeyDimMax = 256;
 // Columns of a state that are worked on together.
 inline constexpr int kDeltaColumns = 32;
 
+struct SsdCall {
+  const float* vkq = nullptr;
+  const float* dt = nullptr;  // null: steps of 1
+  const float* dt_bias = nullptr;
+  const float* a = nullptr;
+  const float* skip = nullptr;  // null: none
+  float* out = nullptr;
+  int64_t vkq_stride = 0, dt_stride = 0, out_stride = 0;
+  int k_heads = 0, v_heads = 0, k_head_dim = 0, v_head_dim = 0;
+};
+
+// Columns of a state that are worked on together.
+inline constexpr int kSsdColumns = 16;
+
 struct RecurrentKernels {
   // One sequence's channels [first, first + count), count <= kConvChannels. `taps`: their weights
   // as [kernel, kConvChannels]. Pointers of the run are to the state's first channel.
@@ -51,6 +65,8 @@ struct RecurrentKernels {
   // One sequence's value head, columns [first, end); `first` is a multiple of kDeltaColumns.
   // Pointers of the run are to the head's state.
   void (*gated_delta)(const DeltaCall& call, const StateRun& run, int head, int first, int end);
+  // The same, where `first` is a multiple of kSsdColumns.
+  void (*ssd)(const SsdCall& call, const StateRun& run, int head, int first, int end);
 };
 
 extern const RecurrentKernels kAvx2RecurrentKernels, kAvx512RecurrentKernels;

@@ -1,6 +1,6 @@
-// RMSNorm of each head times SiLU of a gate, a warp with one head of one token; the product with a
-// gate's sigmoid, and a residual plus the product with that of a row's gate, a thread with eight
-// numbers of a row.
+// RMSNorm of each head times SiLU of a gate, or of that product, a warp with one head of one token;
+// the product with a gate's sigmoid, and a residual plus the product with that of a row's gate, a
+// thread with eight numbers of a row.
 #include "backend/cuda/gate/params.h"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
@@ -17,17 +17,25 @@ __device__ void GatedNorm(const GatedNormParams& p) {
   const T* x = static_cast<const T*>(p.x) + token * p.x_stride + first;
   const T* gate = static_cast<const T*>(p.gate) + token * p.gate_stride + first;
   T* out = static_cast<T*>(p.out) + token * p.out_stride + first;
+  const float* weight = p.weight + index % p.heads * p.weight_step;
+  const auto gate_of = [&](int i) {
+    const float g = ToFloat(gate[i]);
+    return g / (1.0f + expf(-g));
+  };
+  const auto x_of = [&](int i) {
+    return p.gate_first ? ToFloat(x[i]) * gate_of(i) : ToFloat(x[i]);
+  };
   float sum = 0.0f;
   for (int i = lane; i < p.head_dim; i += 32) {
-    const float value = ToFloat(x[i]);
+    const float value = x_of(i);
     sum += value * value;
   }
   sum = WarpSum(sum);
   const float inverse = 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps);
   // A lane writes what it alone has read.
   for (int i = lane; i < p.head_dim; i += 32) {
-    const float g = ToFloat(gate[i]);
-    out[i] = FromFloat<T>(ToFloat(x[i]) * inverse * p.weight[i] * (g / (1.0f + expf(-g))));
+    const float value = x_of(i) * inverse * weight[i];
+    out[i] = FromFloat<T>(p.gate_first ? value : value * gate_of(i));
   }
 }
 

@@ -31,9 +31,11 @@ Status RunGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
                                   .gate_stride = args.gate.strides[0],
                                   .out_stride = args.out.strides[0],
                                   .tokens = args.x.dims[0],
+                                  .weight_step = desc.weight_step(),
                                   .heads = desc.heads,
                                   .head_dim = desc.head_dim,
-                                  .eps = desc.eps};
+                                  .eps = desc.eps,
+                                  .gate_first = desc.gate_first};
   LaunchShape shape;
   shape.grid[0] = BlocksFor(params.tokens * params.heads, kGatedNormWarps);
   shape.block[0] = kGatedNormWarps * 32;

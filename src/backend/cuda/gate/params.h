@@ -11,8 +11,10 @@ struct GatedNormParams {
   const float* weight;
   void* out;  // may be x
   int64_t x_stride, gate_stride, out_stride, tokens;
+  int64_t weight_step;  // from head to head
   int32_t heads, head_dim;
   float eps;
+  bool gate_first;
 };
 
 inline constexpr unsigned kGatedNormWarps = 4;  // a head each

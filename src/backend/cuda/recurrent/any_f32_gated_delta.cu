@@ -1,6 +1,7 @@
 // The gated delta rule: a thread block has a few columns of one value head of one sequence and goes
 // through the sequence's tokens in order, with the columns in registers. A column is shared by four
 // lanes of a warp, each with every fourth four of its rows.
+#include "backend/cuda/recurrent/column.cuh"
 #include "backend/cuda/recurrent/state_step.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
@@ -9,12 +10,6 @@ namespace sluice::cuda {
 namespace {
 
 constexpr int kThreads = kDeltaWarps * 32;
-constexpr int kQuad = 4;  // rows that lie side by side in a lane
-
-// The row of a lane's number `r`.
-__device__ __forceinline__ int RowOf(int part, int r) {
-  return r / kQuad * kQuad * static_cast<int>(kDeltaParts) + part * kQuad + r % kQuad;
-}
 
 // What a thread reads of one token, before the one before it is done.
 template <class T, int kKeys>
@@ -82,13 +77,6 @@ __device__ __forceinline__ void ShareKeys(const Incoming<T, kKeys>& token, float
   __syncthreads();
 }
 
-// The sum over the lanes that share a column; each gets it.
-__device__ __forceinline__ float ColumnSum(const float (&sums)[kQuad]) {
-  float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  sum += __shfl_xor_sync(~0u, sum, 8);
-  return sum + __shfl_xor_sync(~0u, sum, 16);
-}
-
 // kRows: of a lane; kRows * kDeltaParts is at least k_head_dim.
 template <class T, int kRows>
 __device__ void Recur(const GatedDeltaParams& p) {
@@ -108,14 +96,8 @@ __device__ void Recur(const GatedDeltaParams& p) {
     return;
   }
   float* states = p.state + int64_t{head} * p.k_head_dim * p.v_head_dim + column;
-  const float* from = states + step.read;
   float s[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int row = RowOf(part, r);
-    const bool there = mine && row < p.k_head_dim && step.read >= 0;
-    s[r] = there ? from[int64_t{row} * p.v_head_dim] : 0.0f;
-  }
+  LoadColumn(states + step.read, p.k_head_dim, p.v_head_dim, part, mine && step.read >= 0, s);
   const float rate = expf(p.a_log[head]), bias = p.dt_bias[head];
   const float scale = 1.0f / sqrtf(static_cast<float>(p.k_head_dim));
   Incoming<T, kKeys> next;
@@ -140,13 +122,8 @@ __device__ void Recur(const GatedDeltaParams& p) {
     }
     const float value = ColumnSum(sums);
     if (mine && part == 0) out[t * p.out_stride] = FromFloat<T>(value);
-    if (!Keeps(p.table, step, t)) continue;
-    float* to = states + PlaceOf(p.table, step, t);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int row = RowOf(part, r);
-      if (mine && row < p.k_head_dim) to[int64_t{row} * p.v_head_dim] = s[r];
-    }
+    if (Keeps(p.table, step, t))
+      StoreColumn(s, p.k_head_dim, p.v_head_dim, part, mine, states + PlaceOf(p.table, step, t));
   }
 }
 

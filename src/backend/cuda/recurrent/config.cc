@@ -9,19 +9,27 @@ namespace {
 // Of the second and third dimension of a grid.
 constexpr int64_t kGridMax = 65535;
 
+ops::Support FitsKernel(int k_head_dim, int v_heads) {
+  if (StateRows(k_head_dim) == 0)
+    return ops::Support::No(StrCat("k_head_dim is ", k_head_dim, ", above 256"));
+  if (v_heads > kGridMax)
+    return ops::Support::No(StrCat("has ", v_heads, " value heads, above ", kGridMax));
+  return ops::Support::Yes();
+}
+
 }  // namespace
 
-int GatedDeltaRows(int k_head_dim) {
+int StateRows(int k_head_dim) {
   for (const int rows : {8, 16, 32, 64}) {
     if (k_head_dim <= rows * static_cast<int>(kDeltaParts)) return rows;
   }
   return 0;
 }
 
-LaunchShape GatedDeltaShape(const ops::GatedDelta::Desc& desc, int64_t sequences) {
+LaunchShape StateShape(int v_heads, int v_head_dim, int64_t sequences) {
   LaunchShape shape;
-  shape.grid[0] = BlocksFor(desc.v_head_dim, kDeltaColumns);
-  shape.grid[1] = static_cast<unsigned>(desc.v_heads);
+  shape.grid[0] = BlocksFor(v_head_dim, kDeltaColumns);
+  shape.grid[1] = static_cast<unsigned>(v_heads);
   shape.grid[2] = static_cast<unsigned>(sequences);
   shape.block[0] = kDeltaWarps * 32;
   return shape;
@@ -44,11 +52,13 @@ ops::Support ShortConvSupports(const ops::ShortConv::Desc& desc, const device::D
 
 ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
                                 const device::DeviceFacts& facts) {
-  if (GatedDeltaRows(desc.k_head_dim) == 0)
-    return ops::Support::No(StrCat("k_head_dim is ", desc.k_head_dim, ", above 256"));
-  if (desc.v_heads > kGridMax)
-    return ops::Support::No(StrCat("has ", desc.v_heads, " value heads, above ", kGridMax));
-  return ops::RefGatedDeltaSupports(desc, facts);
+  const ops::Support fits = FitsKernel(desc.k_head_dim, desc.v_heads);
+  return fits.ok ? ops::RefGatedDeltaSupports(desc, facts) : fits;
+}
+
+ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support fits = FitsKernel(desc.k_head_dim, desc.v_heads);
+  return fits.ok ? ops::RefSsdSupports(desc, facts) : fits;
 }
 
 }  // namespace sluice::cuda

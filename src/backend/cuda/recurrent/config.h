@@ -8,10 +8,10 @@
 
 namespace sluice::cuda {
 
-// Numbers of a column that a lane of the gated delta rule's kernel holds: the least that there is a
-// kernel for. 0: there is none.
-int GatedDeltaRows(int k_head_dim);
-LaunchShape GatedDeltaShape(const ops::GatedDelta::Desc& desc, int64_t sequences);
+// Numbers of a column that a lane of a recurrence's kernel holds: the least that there is a kernel
+// for. 0: there is none.
+int StateRows(int k_head_dim);
+LaunchShape StateShape(int v_heads, int v_head_dim, int64_t sequences);
 
 // A block per `count` and piece of channels.
 LaunchShape ShortConvShape(int64_t count, int64_t channels);
@@ -19,5 +19,6 @@ LaunchShape ShortConvShape(int64_t count, int64_t channels);
 ops::Support ShortConvSupports(const ops::ShortConv::Desc& desc, const device::DeviceFacts& facts);
 ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
                                 const device::DeviceFacts& facts);
+ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts);
 
 }  // namespace sluice::cuda

@@ -6,25 +6,22 @@ namespace sluice::cuda {
 namespace {
 
 TEST(RecurrentConfigTest, ALaneHoldsTheLeastThatHasAKernel) {
-  EXPECT_EQ(GatedDeltaRows(1), 8);
-  EXPECT_EQ(GatedDeltaRows(32), 8);
-  EXPECT_EQ(GatedDeltaRows(33), 16);
-  EXPECT_EQ(GatedDeltaRows(128), 32);
-  EXPECT_EQ(GatedDeltaRows(256), 64);
-  EXPECT_EQ(GatedDeltaRows(257), 0);
+  EXPECT_EQ(StateRows(1), 8);
+  EXPECT_EQ(StateRows(32), 8);
+  EXPECT_EQ(StateRows(33), 16);
+  EXPECT_EQ(StateRows(128), 32);
+  EXPECT_EQ(StateRows(256), 64);
+  EXPECT_EQ(StateRows(257), 0);
 }
 
 TEST(RecurrentConfigTest, EveryColumnHeadAndSequenceHasABlock) {
-  ops::GatedDelta::Desc desc = {
-      .k_heads = 16, .v_heads = 32, .k_head_dim = 128, .v_head_dim = 128, .block_tokens = 64};
-  const LaunchShape shape = GatedDeltaShape(desc, 5);
+  const LaunchShape shape = StateShape(32, 128, 5);
   EXPECT_EQ(shape.grid[0], 8u);
   EXPECT_EQ(shape.grid[1], 32u);
   EXPECT_EQ(shape.grid[2], 5u);
   EXPECT_EQ(shape.block[0], 64u);
-  desc.v_head_dim = 17;
-  EXPECT_EQ(GatedDeltaShape(desc, 5).grid[0], 2u);
-  EXPECT_EQ(GatedDeltaShape(desc, 0).grid[2], 0u);
+  EXPECT_EQ(StateShape(32, 17, 5).grid[0], 2u);
+  EXPECT_EQ(StateShape(32, 17, 0).grid[2], 0u);
 }
 
 TEST(RecurrentConfigTest, EveryChannelHasAThread) {
@@ -42,6 +39,9 @@ TEST(RecurrentConfigTest, WhatFitsNoRegistersOrNoGridIsDeclined) {
   const ops::GatedDelta::Desc many = {
       .k_heads = 1, .v_heads = 70000, .k_head_dim = 8, .v_head_dim = 8, .block_tokens = 1};
   EXPECT_EQ(GatedDeltaSupports(many, facts).reason, "has 70000 value heads, above 65535");
+  EXPECT_EQ(
+      SsdSupports({.k_heads = 1, .v_heads = 1, .k_head_dim = 300, .v_head_dim = 8}, facts).reason,
+      "k_head_dim is 300, above 256");
   EXPECT_FALSE(ShortConvSupports({.channels = 9000000, .block_tokens = 1}, facts).ok);
   EXPECT_TRUE(ShortConvSupports({.channels = 8192, .block_tokens = 1}, facts).ok);
 }

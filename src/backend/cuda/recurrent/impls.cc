@@ -11,33 +11,38 @@ namespace {
 
 using ops::GatedDelta;
 using ops::ShortConv;
+using ops::Ssd;
 
 constexpr KernelByType kShortConv =
     SLUICE_KERNEL_BY_TYPE("any_f32_short_conv", "any_f32_short_conv");
 constexpr KernelByType kShortConvState =
     SLUICE_KERNEL_BY_TYPE("any_f32_short_conv", "any_f32_short_conv_state");
-constexpr KernelByType kGatedDelta8 =
-    SLUICE_KERNEL_BY_TYPE("any_f32_gated_delta", "any_f32_gated_delta_8");
-constexpr KernelByType kGatedDelta16 =
-    SLUICE_KERNEL_BY_TYPE("any_f32_gated_delta", "any_f32_gated_delta_16");
-constexpr KernelByType kGatedDelta32 =
-    SLUICE_KERNEL_BY_TYPE("any_f32_gated_delta", "any_f32_gated_delta_32");
-constexpr KernelByType kGatedDelta64 =
-    SLUICE_KERNEL_BY_TYPE("any_f32_gated_delta", "any_f32_gated_delta_64");
 
-const KernelByType& GatedDeltaKernel(int k_head_dim) {
-  switch (GatedDeltaRows(k_head_dim)) {
-    case 8:
-      return kGatedDelta8;
-    case 16:
-      return kGatedDelta16;
-    case 32:
-      return kGatedDelta32;
-    default:
-      CHECK(GatedDeltaRows(k_head_dim) == 64, "no kernel for keys of ", k_head_dim);
-      return kGatedDelta64;
+// The kernel of a recurrence for so many rows of a lane.
+struct KernelByRows {
+  KernelByType rows8, rows16, rows32, rows64;
+  const KernelByType& operator()(int k_head_dim) const {
+    switch (StateRows(k_head_dim)) {
+      case 8:
+        return rows8;
+      case 16:
+        return rows16;
+      case 32:
+        return rows32;
+      default:
+        CHECK(StateRows(k_head_dim) == 64, "no kernel for keys of ", k_head_dim);
+        return rows64;
+    }
   }
-}
+};
+#define SLUICE_KERNEL_BY_ROWS(name)                                                      \
+  {                                                                                      \
+    SLUICE_KERNEL_BY_TYPE(name, name "_8"), SLUICE_KERNEL_BY_TYPE(name, name "_16"),     \
+        SLUICE_KERNEL_BY_TYPE(name, name "_32"), SLUICE_KERNEL_BY_TYPE(name, name "_64") \
+  }
+constexpr KernelByRows kGatedDelta = SLUICE_KERNEL_BY_ROWS("any_f32_gated_delta");
+constexpr KernelByRows kSsd = SLUICE_KERNEL_BY_ROWS("any_f32_ssd");
+#undef SLUICE_KERNEL_BY_ROWS
 
 template <class Desc, class Args>
 StateTableParams TableOf(const Desc& desc, const Args& args, int64_t rows) {
@@ -93,8 +98,29 @@ Status RunGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                                    .v_heads = desc.v_heads,
                                    .k_head_dim = desc.k_head_dim,
                                    .v_head_dim = desc.v_head_dim};
-  return Launch(stream, GatedDeltaKernel(desc.k_head_dim)(desc.activation),
-                GatedDeltaShape(desc, args.context.dims[0]), params);
+  return Launch(stream, kGatedDelta(desc.k_head_dim)(desc.activation),
+                StateShape(desc.v_heads, desc.v_head_dim, args.context.dims[0]), params);
+}
+
+Status RunSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const SsdParams params = {.table = TableOf(desc, args, args.vkq.dims[0]),
+                            .vkq = args.vkq.data,
+                            .dt = desc.steps ? args.dt.data : nullptr,
+                            .dt_bias = desc.steps ? args.dt_bias.ptr<float>() : nullptr,
+                            .a = args.a.ptr<float>(),
+                            .skip = desc.skip ? args.skip.ptr<float>() : nullptr,
+                            .state = args.state.ptr<float>(),
+                            .out = args.out.data,
+                            .vkq_stride = args.vkq.strides[0],
+                            .dt_stride = desc.steps ? args.dt.strides[0] : 0,
+                            .out_stride = args.out.strides[0],
+                            .k_heads = desc.k_heads,
+                            .v_heads = desc.v_heads,
+                            .k_head_dim = desc.k_head_dim,
+                            .v_head_dim = desc.v_head_dim};
+  return Launch(stream, kSsd(desc.k_head_dim)(desc.activation),
+                StateShape(desc.v_heads, desc.v_head_dim, args.context.dims[0]), params);
 }
 
 }  // namespace
@@ -104,6 +130,7 @@ void RegisterRecurrent(ops::OpTable& table) {
       {"any_f32_short_conv", &ShortConvSupports, &RunShortConv, ops::Arithmetic::kF32});
   table.Add<GatedDelta>(
       {"any_f32_gated_delta", &GatedDeltaSupports, &RunGatedDelta, ops::Arithmetic::kF32});
+  table.Add<Ssd>({"any_f32_ssd", &SsdSupports, &RunSsd, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

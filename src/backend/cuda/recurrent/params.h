@@ -43,6 +43,19 @@ struct GatedDeltaParams {
   int32_t k_heads, v_heads, k_head_dim, v_head_dim;
 };
 
+struct SsdParams {
+  StateTableParams table;
+  const void* vkq;
+  const void* dt;  // null: steps of 1
+  const float* dt_bias;
+  const float* a;
+  const float* skip;  // null: none
+  float* state;
+  void* out;
+  int64_t vkq_stride, dt_stride, out_stride;
+  int32_t k_heads, v_heads, k_head_dim, v_head_dim;
+};
+
 // A warp has eight columns of a state, four lanes to each.
 inline constexpr unsigned kDeltaWarps = 2, kDeltaParts = 4;
 inline constexpr unsigned kDeltaColumns = kDeltaWarps * 32 / kDeltaParts;

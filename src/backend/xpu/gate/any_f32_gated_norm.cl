@@ -1,7 +1,12 @@
 #include "backend/xpu/pieces/element.cl"
 #include "backend/xpu/pieces/reduce.cl"
-// RMSNorm of each head times SiLU of a gate, a work-group per (head, token). -D ACT. A work-item
-// writes what it alone has read, so that `out` may be x.
+// RMSNorm of each head times SiLU of a gate, or of that product, a work-group per (head, token). -D
+// ACT, GATE_FIRST: what is normed is the product, by weights of each head's own. A work-item writes
+// what it alone has read, so that `out` may be x.
+#define silu(g) ((g) / (1.0f + exp(-(g))))
+#define before(g) (GATE_FIRST ? silu(g) : 1.0f)
+#define behind(g) (GATE_FIRST ? 1.0f : silu(g))
+
 SLUICE_KERNEL any_f32_gated_norm(Bytes x, ulong x_stride, Bytes gate, ulong gate_stride,
                                  global const float* weight, BytesOut out, ulong out_stride,
                                  int head_dim, float eps) {
@@ -9,27 +14,30 @@ SLUICE_KERNEL any_f32_gated_norm(Bytes x, ulong x_stride, Bytes gate, ulong gate
   const ulong token = get_group_id(1), first = (ulong)get_group_id(0) * head_dim;
   const ulong at = token * x_stride + first, gate_at = token * gate_stride + first;
   const ulong to = token * out_stride + first;
+  if (GATE_FIRST) weight += first;
   const int whole = head_dim / 16 * 16;
   float16 squares = 0.0f;
   float left = 0.0f;
   for (int i = get_local_id(0) * 16; i < whole; i += ITEMS * 16) {
-    const float16 v = load16_act(x, at + i);
+    const float16 g = load16_act(gate, gate_at + i);
+    const float16 v = load16_act(x, at + i) * before(g);
     squares += v * v;
   }
   for (int i = whole + get_local_id(0); i < head_dim; i += ITEMS) {
-    const float v = load_act(x, at + i);
+    const float g = load_act(gate, gate_at + i);
+    const float v = load_act(x, at + i) * before(g);
     left += v * v;
   }
   const float total = group_sum(sum16(squares) + left, parts);
   const float inverse = 1.0f / sqrt(total / (float)head_dim + eps);
   for (int i = get_local_id(0) * 16; i < whole; i += ITEMS * 16) {
     const float16 g = load16_act(gate, gate_at + i);
-    const float16 v = load16_act(x, at + i) * inverse * vload16(0, weight + i);
-    store16_act(out, to + i, v * (g / (1.0f + exp(-g))));
+    const float16 v = load16_act(x, at + i) * before(g) * inverse * vload16(0, weight + i);
+    store16_act(out, to + i, v * behind(g));
   }
   for (int i = whole + get_local_id(0); i < head_dim; i += ITEMS) {
     const float g = load_act(gate, gate_at + i);
-    const float v = load_act(x, at + i) * inverse * weight[i];
-    store_act(out, to + i, v * (g / (1.0f + exp(-g))));
+    const float v = load_act(x, at + i) * before(g) * inverse * weight[i];
+    store_act(out, to + i, v * behind(g));
   }
 }

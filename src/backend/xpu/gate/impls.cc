@@ -10,8 +10,10 @@ namespace {
 Status RunGatedNorm(device::Stream& stream, const ops::GatedNorm::Desc& desc,
                     const ops::GatedNorm::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const int items = ItemsFor(FactsOf(stream), 8);
-  const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation));
+  // A group of heads that are normed together is wide.
+  const int items = ItemsFor(FactsOf(stream), desc.head_dim > 512 ? 64 : 8);
+  const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
+                                     " -D GATE_FIRST=", desc.gate_first ? 1 : 0);
   LaunchShape shape{{static_cast<size_t>(desc.heads), static_cast<size_t>(args.x.dims[0]), 1},
                     static_cast<size_t>(items)};
   return Launch(stream, {"gate/any_f32_gated_norm", "any_f32_gated_norm"}, options, shape,

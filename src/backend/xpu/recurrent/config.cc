@@ -9,15 +9,14 @@ namespace {
 constexpr int kKeyDimMax = 256;
 constexpr int kPartsOnGpu = 8, kItemsOnGpu = 128;
 
-}  // namespace
-
-GatedDeltaConfig ConfigureGatedDelta(const ops::GatedDelta::Desc& desc, int64_t sequences,
-                                     const device::DeviceFacts& facts) {
+// Of a recurrence whose heads have states of [k_head_dim, v_head_dim].
+template <class Desc>
+StateConfig Configure(const Desc& desc, int64_t sequences, const device::DeviceFacts& facts) {
   const int items = ItemsFor(facts, kItemsOnGpu), parts = ItemsFor(facts, kPartsOnGpu);
   // One work-item that has whole columns takes them by vectors, where they fill them.
   const int columns = items == 1 && desc.v_head_dim % 16 == 0 ? 16 : 1;
   const int slice = items / parts * columns;
-  GatedDeltaConfig config;
+  StateConfig config;
   config.options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
                           " -D DK=", desc.k_head_dim, " -D COLS=", columns, " -D PARTS=", parts);
   config.shape = {{static_cast<size_t>((desc.v_head_dim + slice - 1) / slice),
@@ -26,11 +25,34 @@ GatedDeltaConfig ConfigureGatedDelta(const ops::GatedDelta::Desc& desc, int64_t 
   return config;
 }
 
+ops::Support FitsRegisters(int k_head_dim) {
+  if (k_head_dim <= kKeyDimMax) return ops::Support::Yes();
+  return ops::Support::No(StrCat("k_head_dim is ", k_head_dim, ", above ", kKeyDimMax));
+}
+
+}  // namespace
+
+StateConfig ConfigureGatedDelta(const ops::GatedDelta::Desc& desc, int64_t sequences,
+                                const device::DeviceFacts& facts) {
+  return Configure(desc, sequences, facts);
+}
+
+StateConfig ConfigureSsd(const ops::Ssd::Desc& desc, int64_t sequences,
+                         const device::DeviceFacts& facts) {
+  StateConfig config = Configure(desc, sequences, facts);
+  config.options += StrCat(" -D STEPS=", desc.steps ? 1 : 0, " -D SKIP=", desc.skip ? 1 : 0);
+  return config;
+}
+
 ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
                                 const device::DeviceFacts& facts) {
-  if (desc.k_head_dim > kKeyDimMax)
-    return ops::Support::No(StrCat("k_head_dim is ", desc.k_head_dim, ", above ", kKeyDimMax));
-  return ops::RefGatedDeltaSupports(desc, facts);
+  const ops::Support fits = FitsRegisters(desc.k_head_dim);
+  return fits.ok ? ops::RefGatedDeltaSupports(desc, facts) : fits;
+}
+
+ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support fits = FitsRegisters(desc.k_head_dim);
+  return fits.ok ? ops::RefSsdSupports(desc, facts) : fits;
 }
 
 }  // namespace sluice::xpu

@@ -1,4 +1,4 @@
-// What the gated delta rule's kernel is compiled for and over which groups it runs: pure functions
+// What the kernels of recurrences are compiled for and over which groups they run: pure functions
 // of the descriptor, the sizes of a call's tensors and the device's facts.
 #pragma once
 
@@ -9,15 +9,18 @@
 
 namespace sluice::xpu {
 
-struct GatedDeltaConfig {
+struct StateConfig {
   std::string options;  // the program's: the same for every call of a layer
   LaunchShape shape;
 };
 
-GatedDeltaConfig ConfigureGatedDelta(const ops::GatedDelta::Desc& desc, int64_t sequences,
-                                     const device::DeviceFacts& facts);
+StateConfig ConfigureGatedDelta(const ops::GatedDelta::Desc& desc, int64_t sequences,
+                                const device::DeviceFacts& facts);
+StateConfig ConfigureSsd(const ops::Ssd::Desc& desc, int64_t sequences,
+                         const device::DeviceFacts& facts);
 
 ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
                                 const device::DeviceFacts& facts);
+ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts);
 
 }  // namespace sluice::xpu

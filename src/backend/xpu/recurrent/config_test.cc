@@ -19,7 +19,7 @@ const ops::GatedDelta::Desc kDesc = {.activation = DType::kBF16,
                                      .block_tokens = 64};
 
 TEST(GatedDeltaConfigTest, AGpuSharesColumnsBetweenWorkItems) {
-  const GatedDeltaConfig config = ConfigureGatedDelta(kDesc, 3, Facts(false));
+  const StateConfig config = ConfigureGatedDelta(kDesc, 3, Facts(false));
   EXPECT_EQ(config.options, "-D ITEMS=128 -D ACT=bf16 -D DK=128 -D COLS=1 -D PARTS=8");
   EXPECT_EQ(config.shape.items, 128u);
   EXPECT_EQ(config.shape.groups[0], 8u);
@@ -31,9 +31,27 @@ TEST(GatedDeltaConfigTest, AProcessorTakesVectorsOfColumnsWhereTheyAreWhole) {
   ops::GatedDelta::Desc desc = kDesc;
   EXPECT_EQ(ConfigureGatedDelta(desc, 1, Facts(true)).shape.groups[0], 8u);
   desc.v_head_dim = 20;
-  const GatedDeltaConfig config = ConfigureGatedDelta(desc, 1, Facts(true));
+  const StateConfig config = ConfigureGatedDelta(desc, 1, Facts(true));
   EXPECT_EQ(config.options, "-D ITEMS=1 -D ACT=bf16 -D DK=128 -D COLS=1 -D PARTS=1");
   EXPECT_EQ(config.shape.groups[0], 20u);
+}
+
+TEST(SsdConfigTest, StepsAndSkipAreCompiledIn) {
+  ops::Ssd::Desc desc = {.activation = DType::kBF16,
+                         .k_heads = 8,
+                         .v_heads = 128,
+                         .k_head_dim = 128,
+                         .v_head_dim = 64,
+                         .block_tokens = 64,
+                         .skip = true};
+  const StateConfig config = ConfigureSsd(desc, 3, Facts(false));
+  EXPECT_EQ(config.options,
+            "-D ITEMS=128 -D ACT=bf16 -D DK=128 -D COLS=1 -D PARTS=8 -D STEPS=0 -D SKIP=1");
+  EXPECT_EQ(config.shape.groups[0], 4u);
+  EXPECT_EQ(config.shape.groups[1], 128u);
+  EXPECT_EQ(config.shape.groups[2], 3u);
+  desc.k_head_dim = 257;
+  EXPECT_EQ(SsdSupports(desc, Facts(false)).reason, "k_head_dim is 257, above 256");
 }
 
 TEST(GatedDeltaConfigTest, EveryColumnHasAWorkItem) {

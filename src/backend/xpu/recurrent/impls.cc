@@ -44,7 +44,7 @@ Status RunShortConv(device::Stream& stream, const ops::ShortConv::Desc& desc,
 Status RunGatedDelta(device::Stream& stream, const ops::GatedDelta::Desc& desc,
                      const ops::GatedDelta::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const GatedDeltaConfig config = ConfigureGatedDelta(desc, args.context.dims[0], FactsOf(stream));
+  const StateConfig config = ConfigureGatedDelta(desc, args.context.dims[0], FactsOf(stream));
   return Launch(stream, {"recurrent/any_f32_gated_delta", "any_f32_gated_delta"}, config.options,
                 config.shape, args.qkv.data, RowStride(args.qkv), args.ba.data, RowStride(args.ba),
                 args.dt_bias.data, args.a_log.data, args.state.data, RowStride(args.state),
@@ -55,6 +55,20 @@ Status RunGatedDelta(device::Stream& stream, const ops::GatedDelta::Desc& desc,
                 static_cast<int32_t>(args.qkv.dims[0]));
 }
 
+Status RunSsd(device::Stream& stream, const ops::Ssd::Desc& desc, const ops::Ssd::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const StateConfig config = ConfigureSsd(desc, args.context.dims[0], FactsOf(stream));
+  return Launch(stream, {"recurrent/any_f32_ssd", "any_f32_ssd"}, config.options, config.shape,
+                args.vkq.data, RowStride(args.vkq), args.dt.data, RowStride(args.dt),
+                args.dt_bias.data, args.a.data, args.skip.data, args.state.data,
+                RowStride(args.state), args.query_start.data, args.context.data,
+                args.block_table.data, RowStride(args.block_table), args.out.data,
+                RowStride(args.out), desc.k_heads, desc.v_heads, desc.v_head_dim,
+                static_cast<int32_t>(args.block_table.dims[1]), desc.block_tokens,
+                static_cast<int32_t>(args.state.dims[0]), desc.states,
+                static_cast<int32_t>(args.vkq.dims[0]));
+}
+
 }  // namespace
 
 void RegisterRecurrent(ops::OpTable& table) {
@@ -62,6 +76,7 @@ void RegisterRecurrent(ops::OpTable& table) {
       {"any_f32_short_conv", &ops::RefShortConvSupports, &RunShortConv, ops::Arithmetic::kF32});
   table.Add<ops::GatedDelta>(
       {"any_f32_gated_delta", &GatedDeltaSupports, &RunGatedDelta, ops::Arithmetic::kF32});
+  table.Add<ops::Ssd>({"any_f32_ssd", &SsdSupports, &RunSsd, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

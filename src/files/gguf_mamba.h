@@ -1,0 +1,15 @@
+// The part of GGUF's metadata that is about layers of Mamba-2. Any thread.
+#pragma once
+
+#include "files/architectures.h"
+#include "files/gguf.h"
+#include "files/model_config.h"
+#include "sluice/status.h"
+
+namespace sluice::files {
+
+// Fills config->linear, and says which layers are of Mamba-2: all of them, or those without KV
+// heads. Errors name the key. REQUIRES: sizes are read, and there is a LayerConfig for each layer.
+Status ReadGgufMamba(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config);
+
+}  // namespace sluice::files

@@ -1,0 +1,81 @@
+#include "files/hf_lightning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "files/model_config.h"
+
+namespace sluice::files {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<ModelConfig> MiniMax(const std::string& text) {
+  Json json = {{"architectures", {"MiniMaxForCausalLM"}},
+               {"vocab_size", 100},
+               {"hidden_size", 64},
+               {"num_hidden_layers", 4},
+               {"num_attention_heads", 4},
+               {"num_key_value_heads", 2}};
+  json.update(Json::parse(text));
+  return ConfigFromJson(DumpJson(json), "");
+}
+ModelConfig Good(const std::string& text) {
+  const auto config = MiniMax(text);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? *config : ModelConfig();
+}
+std::string ErrorOf(const std::string& text) {
+  const auto config = MiniMax(text);
+  if (config.ok()) return "no error";
+  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
+  return config.status().message();
+}
+std::string Kinds(const ModelConfig& config) {
+  std::string text;
+  for (const LayerConfig& layer : config.layers) {
+    text += layer.kind == LayerKind::kLightning ? 'l' : layer.kind == LayerKind::kFull ? 'f' : '?';
+    if (layer.use_rope) text += 'r';
+  }
+  return text;
+}
+
+TEST(HfLightningTest, ReadsHeadsLayersAndWhatBlocksAddTo) {
+  const ModelConfig config = Good(R"({"layer_types":["linear_attention","linear_attention",
+      "full_attention","linear_attention"],"full_attn_alpha_factor":3.5,"full_attn_beta_factor":1,
+      "linear_attn_alpha_factor":2.5,"mlp_alpha_factor":1.5,"mlp_beta_factor":1.0,
+      "sliding_window":null,"head_dim":24,"num_local_experts":6,"num_experts_per_tok":3})");
+  EXPECT_EQ(config.architecture, Architecture::kMiniMax);
+  EXPECT_EQ(Kinds(config), "llfrl");
+  EXPECT_EQ(config.linear.key_heads, 4);
+  EXPECT_EQ(config.linear.value_heads, 4);
+  EXPECT_EQ(config.linear.key_head_dim, 24);
+  EXPECT_EQ(config.linear.value_head_dim, 24);
+  EXPECT_EQ(config.linear.conv_kernel, 0);
+  EXPECT_EQ(config.linear.gates(), 0);
+  EXPECT_EQ(config.layers[0].mixer_residual, 2.5f);
+  EXPECT_EQ(config.layers[2].mixer_residual, 3.5f);
+  EXPECT_EQ(config.layers[2].mlp_residual, 1.5f);
+  EXPECT_EQ(config.experts.count, 6);
+  EXPECT_TRUE(config.layers[0].experts);
+}
+
+TEST(HfLightningTest, WithoutNamesEveryOtherLayerIsLinear) {
+  const ModelConfig config = Good("{}");
+  EXPECT_EQ(Kinds(config), "frlfrl");
+  EXPECT_EQ(config.layers[3].mixer_residual, 1.0f);
+}
+
+TEST(HfLightningTest, WhatIsNotSupportedIsNamed) {
+  EXPECT_THAT(ErrorOf(R"({"mlp_beta_factor":0.5})"),
+              HasSubstr("\"mlp_beta_factor\" is 0.5; only 1 is supported"));
+  EXPECT_THAT(ErrorOf(R"({"full_attn_alpha_factor":0})"),
+              HasSubstr("\"full_attn_alpha_factor\" is 0"));
+  EXPECT_THAT(ErrorOf(R"({"sliding_window":32})"), HasSubstr("\"sliding_window\""));
+  EXPECT_THAT(ErrorOf(R"({"hidden_act":"gelu"})"), HasSubstr("must be silu"));
+  EXPECT_THAT(ErrorOf(R"({"layer_types":["mamba"]})"), HasSubstr("\"layer_types\""));
+}
+
+}  // namespace
+}  // namespace sluice::files

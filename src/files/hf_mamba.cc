@@ -1,0 +1,157 @@
+#include "files/hf_mamba.h"
+
+#include <vector>
+
+#include "base/str_cat.h"
+#include "base/visible.h"
+
+namespace sluice::files {
+namespace {
+
+constexpr IntRange kExpandRange{1, 64};
+constexpr int kGraniteSharedWidth = 1024;
+
+// What config.json calls the sizes of Mamba-2.
+struct Keys {
+  const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *bias, *expand;
+};
+constexpr Keys kOwnKeys = {"num_heads",   "head_dim",      "n_groups", "state_size",
+                           "conv_kernel", "use_conv_bias", "use_bias", "expand"};
+constexpr Keys kHybridKeys = {"mamba_n_heads",   "mamba_d_head", "mamba_n_groups",
+                              "mamba_d_state",   "mamba_d_conv", "mamba_conv_bias",
+                              "mamba_proj_bias", "mamba_expand"};
+// What transformers 5.23 takes for keys that are absent.
+constexpr LinearAttentionConfig kOwnDefaults = {.key_heads = 8,
+                                                .value_heads = 128,
+                                                .key_head_dim = 128,
+                                                .value_head_dim = 64,
+                                                .conv_kernel = 4,
+                                                .mamba = true,
+                                                .conv_bias = true};
+constexpr LinearAttentionConfig kHybridDefaults = {.key_heads = 1,
+                                                   .value_heads = 128,
+                                                   .key_head_dim = 256,
+                                                   .value_head_dim = 0,
+                                                   .conv_kernel = 4,
+                                                   .mamba = true,
+                                                   .conv_bias = true};
+
+Status ReadSizes(const JsonFields& fields, const Keys& keys, ModelConfig* config) {
+  LinearAttentionConfig& linear = config->linear;
+  int expand = 2;
+  SLUICE_RETURN_IF_ERROR(fields.Int(keys.expand, kExpandRange, &expand));
+  SLUICE_RETURN_IF_ERROR(fields.Int(keys.heads, kHeadsRange, &linear.value_heads));
+  SLUICE_RETURN_IF_ERROR(fields.Int(keys.groups, kHeadsRange, &linear.key_heads));
+  SLUICE_RETURN_IF_ERROR(fields.Int(keys.state, kLinearHeadDimRange, &linear.key_head_dim));
+  SLUICE_RETURN_IF_ERROR(fields.Int(keys.kernel, kConvKernelRange, &linear.conv_kernel));
+  SLUICE_RETURN_IF_ERROR(fields.Bool(keys.conv_bias, &linear.conv_bias));
+  SLUICE_RETURN_IF_ERROR(fields.Bool(keys.bias, &linear.product_bias));
+  const Json* dim = fields.Find(keys.head_dim);
+  if (dim == nullptr || !dim->is_string() || *dim != "auto") {
+    SLUICE_RETURN_IF_ERROR(fields.Int(keys.head_dim, kLinearHeadDimRange, &linear.value_head_dim));
+    if (linear.value_head_dim > 0) return OkStatus();
+  }
+  const int64_t width = int64_t{expand} * config->hidden_size;
+  const int64_t head = width / linear.value_heads;
+  if (width % linear.value_heads != 0 || head > kLinearHeadDimRange.max) {
+    return BadModel(StrCat(Quote(keys.heads), " is ", linear.value_heads, ", which divides ", width,
+                           " columns into no heads of at most ", kLinearHeadDimRange.max));
+  }
+  linear.value_head_dim = static_cast<int>(head);
+  return OkStatus();
+}
+
+// Step sizes are taken as they come.
+Status CheckStepLimits(const JsonFields& fields) {
+  const Json* limits = fields.Find("time_step_limit");
+  if (limits == nullptr) return OkStatus();
+  constexpr double kNoLimit = 1e30;
+  const auto open = [&](const Json& end) {
+    return end.is_null() || end.is_object() || (end.is_number() && end.get<double>() >= kNoLimit);
+  };
+  if (limits->is_array() && limits->size() == 2 && (*limits)[0].is_number() &&
+      (*limits)[0].get<double>() == 0.0 && open((*limits)[1]))
+    return OkStatus();
+  return BadModel("\"time_step_limit\" is not 0 to infinity; other limits are not supported");
+}
+
+// Those that are not of attention.
+Status ReadKinds(const JsonFields& fields, ModelConfig* config) {
+  for (LayerConfig& layer : config->layers) layer.kind = LayerKind::kMamba;
+  std::vector<int> attention;
+  SLUICE_RETURN_IF_ERROR(fields.Ids("attn_layer_indices", {0, config->num_layers - 1}, &attention));
+  for (const int i : attention) config->layers[static_cast<size_t>(i)].kind = LayerKind::kFull;
+  const Json* types = fields.Find("layer_types");
+  if (types == nullptr) types = fields.Find("layers_block_type");
+  if (types == nullptr) return OkStatus();
+  if (!types->is_array() || types->size() != config->layers.size()) {
+    return BadModel(StrCat("\"layer_types\" is not a list of ", config->num_layers, " names"));
+  }
+  for (size_t i = 0; i < types->size(); ++i) {
+    const Json& type = (*types)[i];
+    if (type == "attention" || type == "full_attention") {
+      config->layers[i].kind = LayerKind::kFull;
+    } else if (type != "mamba" && type != "linear_attention") {
+      return BadModel(StrCat("\"layer_types\" gives layer ", i,
+                             " a type other than mamba and attention, which is not supported"));
+    }
+  }
+  return OkStatus();
+}
+
+// What Granite's files say beside that.
+Status ReadGranite(const JsonFields& fields, ModelConfig* config) {
+  std::string positions;
+  SLUICE_RETURN_IF_ERROR(fields.Text("position_embedding_type", &positions));
+  for (LayerConfig& layer : config->layers) layer.use_rope = positions == "rope";
+  // Without experts the one that every token takes is the feed-forward part.
+  int experts = InfoOf(config->architecture).hf_defaults.experts;
+  SLUICE_RETURN_IF_ERROR(fields.Int("num_local_experts", kExpertsRange, &experts));
+  if (experts > 0) return OkStatus();
+  config->intermediate_size = kGraniteSharedWidth;
+  return fields.Int("shared_intermediate_size", kIntermediateRange, &config->intermediate_size);
+}
+
+}  // namespace
+
+Status ReadHfMamba(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config) {
+  const bool own = info.layers == LayerRule::kMamba;
+  if (config->activation != ActivationKind::kSilu) {
+    return BadModel("the activation of a model with layers of Mamba-2 must be silu");
+  }
+  config->linear = own ? kOwnDefaults : kHybridDefaults;
+  SLUICE_RETURN_IF_ERROR(ReadSizes(fields, own ? kOwnKeys : kHybridKeys, config));
+  SLUICE_RETURN_IF_ERROR(CheckStepLimits(fields));
+  if (own) {
+    MakeMambaAlone(config);
+    return OkStatus();
+  }
+  SLUICE_RETURN_IF_ERROR(ReadKinds(fields, config));
+  const bool granite = info.architecture == Architecture::kGraniteMoeHybrid;
+  return granite ? ReadGranite(fields, config) : OkStatus();
+}
+
+std::string WithoutInfinities(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (!in_string) {
+      bool replaced = false;
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (json.substr(i, word.size()) != word) continue;
+        out += "null";
+        i += word.size() - 1;
+        replaced = true;
+        break;
+      }
+      if (replaced) continue;
+    }
+    if (json[i] == '"') in_string = !in_string;
+    out += json[i];
+    if (in_string && json[i] == '\\' && i + 1 < json.size()) out += json[++i];
+  }
+  return out;
+}
+
+}  // namespace sluice::files

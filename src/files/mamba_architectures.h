@@ -1,0 +1,67 @@
+// The rows of files/architectures.cc for models with layers of Mamba-2 or lightning attention.
+#pragma once
+
+#include "files/architecture_parts.h"
+#include "files/architectures.h"
+
+namespace sluice::files {
+
+inline constexpr HfTensors kMambaTensors = {.decoder = "backbone.",
+                                            .embedding = "embeddings",
+                                            .final_norm = "norm_f",
+                                            .input_norm = "norm",
+                                            .mamba = "mixer."};
+// Width of a head where config.json is silent. No layer has attention, so nothing is made of it.
+inline constexpr int kMambaHeadDim = 64;
+
+// clang-format off
+inline constexpr ArchitectureInfo kMambaRows[] = {
+    // Mamba-2 ("Transformers are SSMs"), Codestral Mamba: every layer is a short convolution and a
+    // recurrence whose state decays, without a feed-forward part. Positions know no end; the length
+    // that GGUF's converter writes is taken.
+    {.architecture = Architecture::kMamba2, .name = "mamba2",
+     .hf_names = {{{"Mamba2ForCausalLM", "mamba2"}}},
+     .hf_defaults = {.vocab = 32768, .hidden = 4096, .layers = 64, .heads = 1,
+                     .head_dim = kMambaHeadDim, .context = 1 << 20, .norm_eps = 1e-5f, .bos_id = 0,
+                     .eos_id = 2},
+     .gguf_name = "mamba2", .hf_keys = {.norm_eps = "layer_norm_epsilon"},
+     .hf_tensors = kMambaTensors, .layers = LayerRule::kMamba},
+    // Granite 4.0 H, with experts or without: Granite's form without RoPE, most layers of Mamba-2.
+    {.architecture = Architecture::kGraniteMoeHybrid, .name = "granitemoehybrid",
+     .hf_names = {{{"GraniteMoeHybridForCausalLM", "granitemoehybrid"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
+                     .heads = 32, .context = 2048, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2},
+     .gguf_name = "granitehybrid", .gguf_interleaved = true,
+     .hf_tensors = {.gate_up = "shared_mlp.input_linear", .down = "shared_mlp.output_linear"},
+     .layers = LayerRule::kMambaHybrid, .hf_biases = kAttentionBiases,
+     .hf_experts = {.layers = ExpertLayers::kEvery, .renormalize = true,
+                    .width_key = "intermediate_size", .block = "block_sparse_moe.",
+                    .router = "router.layer", .stacked_gate_up = "input_linear",
+                    .stacked_down = "output_linear", .shared = "shared_mlp."},
+     .gguf_experts = true, .gate_up_stacked = true, .gguf_gate_up_apart = true,
+     .hf_scales = HfScales::kGranite},
+    // Bamba ("Bamba: Inference-Efficient Hybrid Mamba2 Model"): Llama's form, half of each head
+    // rotated, most layers of Mamba-2.
+    {.architecture = Architecture::kBamba, .name = "bamba",
+     .hf_names = {{{"BambaForCausalLM", "bamba"}}},
+     .hf_defaults = {.vocab = 128000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 262144, .norm_eps = 1e-5f,
+                     .rotary_portion = 0.5, .bos_id = 1, .eos_id = 2},
+     .hf_tensors = {.final_norm = "final_layernorm", .mlp_norm = "pre_ff_layernorm",
+                    .gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj",
+                    .down = "feed_forward.down_proj"},
+     .layers = LayerRule::kMambaHybrid, .hf_biases = kAttentionMlpBiases},
+    // MiniMax-Text-01 ("MiniMax-01: Scaling Foundation Models with Lightning Attention"): most layers
+    // have linear attention; blocks add to what their norm gives; experts as Mixtral's.
+    {.architecture = Architecture::kMiniMax, .name = "minimax",
+     .hf_names = {{{"MiniMaxForCausalLM", "minimax"}}},
+     .hf_defaults = {.vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 131072, .norm_eps = 1e-5f,
+                     .rope_theta = 1e6f, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2},
+     .layers = LayerRule::kLightning, .hf_experts = kMixtralExperts},
+};
+// clang-format on
+
+}  // namespace sluice::files

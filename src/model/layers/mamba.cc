@@ -1,0 +1,100 @@
+#include "model/layers/mamba.h"
+
+#include "base/str_cat.h"
+#include "model/layers/layer_state.h"
+
+namespace sluice::model::layers {
+
+ops::Ssd::Desc SsdDesc(const files::ModelConfig& config, const ModelOptions& options,
+                       const batch::KvGroup& group) {
+  ops::Ssd::Desc desc;
+  desc.activation = options.activation;
+  desc.k_heads = config.linear.key_heads;
+  desc.v_heads = config.linear.value_heads;
+  desc.k_head_dim = config.linear.key_head_dim;
+  desc.v_head_dim = config.linear.value_head_dim;
+  desc.block_tokens = group.block_tokens;
+  desc.states = group.states;
+  desc.steps = desc.skip = config.linear.mamba;
+  return desc;
+}
+
+Result<Mamba> Mamba::Make(const Binder& binder, int layer, const batch::KvGroup& group,
+                          int group_index) {
+  const files::LinearAttentionConfig& linear = binder.config.linear;
+  const std::string prefix = StrCat("layers.", layer, ".mamba.");
+  Mamba mamba;
+  mamba.layer_ = layer;
+  mamba.group_ = group_index;
+  mamba.in_ = FusedLinear::Make(binder, prefix + "in");
+  mamba.output_ = FusedLinear::Make(binder, prefix + "output");
+  SLUICE_ASSIGN_OR_RETURN(mamba.conv_, binder.Bind<ops::ShortConv>(
+                                           ShortConvDesc(binder.config, binder.options, group)));
+  SLUICE_ASSIGN_OR_RETURN(mamba.ssd_,
+                          binder.Bind<ops::Ssd>(SsdDesc(binder.config, binder.options, group)));
+  ops::GatedNorm::Desc norm;
+  norm.activation = binder.options.activation;
+  norm.heads = linear.key_heads;
+  norm.head_dim = linear.value_width() / linear.key_heads;
+  norm.eps = binder.config.norm_eps;
+  norm.gate_first = true;
+  SLUICE_ASSIGN_OR_RETURN(mamba.norm_, binder.Bind<ops::GatedNorm>(norm));
+  mamba.taps_ = binder.Get(prefix + "taps")->tensor;
+  if (linear.conv_bias) mamba.taps_bias_ = binder.Get(prefix + "taps_bias")->tensor;
+  mamba.dt_bias_ = binder.Get(prefix + "dt_bias")->tensor;
+  mamba.a_ = binder.Get(prefix + "a")->tensor;
+  mamba.skip_ = binder.Get(prefix + "skip")->tensor;
+  mamba.norm_weight_ = binder.Get(prefix + "norm")->tensor;
+  return mamba;
+}
+
+Status Mamba::operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                         const ops::Tensor& residual, const ops::Tensor& out) const {
+  SLUICE_RETURN_IF_ERROR(in_(*context.stream, a.normed, {}, a.linear_in));
+  SLUICE_RETURN_IF_ERROR(Convolve(context, batch, a));
+  SLUICE_RETURN_IF_ERROR(Recall(context, batch, a));
+  if (context.observer != nullptr) {
+    SLUICE_RETURN_IF_ERROR(context.observer->LayerWritten(layer_, group_));
+  }
+  ops::GatedNorm::Args norm;
+  norm.x = a.recalled;
+  norm.gate = a.linear_gate;
+  norm.weight = norm_weight_;
+  norm.out = a.recalled;
+  SLUICE_RETURN_IF_ERROR(norm_(*context.stream, norm));
+  return output_(*context.stream, a.recalled, residual, out);
+}
+
+Status Mamba::Convolve(ForwardContext& context, const DeviceBatch& batch,
+                       const Activations& a) const {
+  const ops::ShortConv::Desc& desc = conv_.desc();
+  ops::ShortConv::Args args;
+  args.x = a.linear_qkv;
+  args.weight = taps_;
+  args.bias = taps_bias_;
+  args.state = StateOf(context.kv[layer_].v, {desc.kernel - 1, desc.channels});
+  args.query_start = batch.query_start;
+  args.context = batch.context;
+  args.block_table = batch.groups[group_].block_table;
+  args.out = a.convolved;
+  return conv_(*context.stream, args);
+}
+
+Status Mamba::Recall(ForwardContext& context, const DeviceBatch& batch,
+                     const Activations& a) const {
+  const ops::Ssd::Desc& desc = ssd_.desc();
+  ops::Ssd::Args args;
+  args.vkq = a.convolved;
+  args.dt = a.linear_ba;
+  args.dt_bias = dt_bias_;
+  args.a = a_;
+  args.skip = skip_;
+  args.state = StateOf(context.kv[layer_].k, {desc.v_heads, desc.k_head_dim, desc.v_head_dim});
+  args.query_start = batch.query_start;
+  args.context = batch.context;
+  args.block_table = batch.groups[group_].block_table;
+  args.out = a.recalled;
+  return ssd_(*context.stream, args);
+}
+
+}  // namespace sluice::model::layers
