@@ -172,7 +172,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.weight_bytes = static_cast<int64_t>(runner.weight_bytes);
   info_.kv_bytes = static_cast<int64_t>(runner.kv_bytes);
   for (const batch::KvGroup& group : runner.kv_groups) info_.kv_blocks += group.num_blocks;
-  info_.block_size = options_.block_size;
+  info_.block_size = batch::FinestGroup(runner.kv_groups).block_tokens;
   info_.max_num_seqs = options_.max_num_seqs;
 }
 
