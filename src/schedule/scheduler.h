@@ -5,10 +5,11 @@
 // when Plan is called, and a token that is still being drawn appears in the new plan as kLastDrawn.
 // Every plan is committed or failed, in order, the empty ones included.
 //
-// A step serves running sequences in rank order (decode: one token each, then chunks of prompts),
-// then admits waiting ones, under max_batch_tokens. Memory that runs short is taken from the
-// sequence of the largest rank, which is recomputed later; an admitted sequence never fails for
-// memory. Blocks and slots are reused after the last step that names them has been committed.
+// A step serves running sequences, but for those of clients that sit it out (turns.cc), in rank
+// order (decode: one token each, then chunks of prompts), then admits waiting ones, under
+// max_batch_tokens. Memory that runs short is taken from the sequence of the largest rank, which is
+// recomputed later; an admitted sequence never fails for memory. Blocks and slots are reused after
+// the last step that names them has been committed.
 //
 // Invariants (CheckInvariants): every sequence is in exactly one of the two lists, each in rank
 // order; every slot is free, held by one sequence or waits for its last step; block tables cover

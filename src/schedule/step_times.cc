@@ -11,7 +11,7 @@ namespace {
 // A new step's part of the running means, and of the way back from a longest step.
 constexpr double kNewPart = 1.0 / 8;
 // Of the best rate, what is nearly as good.
-constexpr double kEfficientPart = 0.75;
+constexpr double kEfficientPart = 0.9;
 constexpr double kForgottenPart = 1.0 / 64;
 
 size_t WidthOf(int32_t tokens) { return std::bit_width(static_cast<uint32_t>(tokens)); }
@@ -32,9 +32,12 @@ int32_t StepTimes::Efficient(int32_t most) const {
   for (const Seen& seen : by_width_) {
     if (seen.microseconds > 0.0) best = std::max(best, seen.tokens / seen.microseconds);
   }
+  if (best == 0.0) return most;
   for (int64_t tokens = 1; tokens < most; tokens = 2 * tokens + 1) {
     const auto count = static_cast<int32_t>(tokens);
-    if (count >= kEfficientPart * best * Of(count)) return count;
+    const Seen& seen = by_width_[WidthOf(count)];
+    const double rate = seen.tokens > 0.0 ? seen.tokens / seen.microseconds : count / Of(count);
+    if (!(rate < kEfficientPart * best)) return count;
   }
   return most;
 }

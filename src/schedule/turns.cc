@@ -92,8 +92,8 @@ int32_t Scheduler::ChooseTurns() {
     client->sits_out = due > 0 && !is_due(client);
     some_sit_out_ |= client->sits_out;
   }
-  // Tokens of prompts and drafts that the device does not need to be busy make the step longer for
-  // all who wait for it, but for who waits least often.
+  // More tokens of prompts and drafts than keep the device busy make the step longer for those who
+  // wait for it. A step of the least served client alone is what the others are ready to wait for.
   if (whole_prompts_ || (due == 1 && is_due(LeastServed()))) return most;
   int32_t decoding = 0;
   for (const Sequence* sequence : running_.items()) decoding += Decodes(*sequence) ? 1 : 0;
