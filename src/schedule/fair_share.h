@@ -54,6 +54,11 @@ class FairShare {
     return a.served != b.served ? a.served < b.served : a.running < b.running;
   }
 
+  // Two clients or more want the steps now. Of late: within a minute of steps, in which others are
+  // likely to come again.
+  void NoteContention() { contended_us_ = passed_us_; }
+  bool ContendedOfLate() const { return passed_us_ - contended_us_ < 60e6; }
+
   // That have sequences.
   size_t clients() const { return present_; }
 
@@ -67,7 +72,8 @@ class FairShare {
   size_t present_ = 0;
   double left_at_ = 0.0;  // the level when the last client left
   double passed_us_ = 0.0;
-  double alone_us_ = 0.0;  // the last step, if it was of one client alone
+  double contended_us_ = -1e18;  // the time that had passed at the last contention
+  double alone_us_ = 0.0;        // the last step, if it was of one client alone
 };
 
 }  // namespace sluice::schedule

@@ -55,6 +55,7 @@ void Scheduler::Took(int64_t step_us) {
   FindContenders();
   if (contenders_.size() == 1) return fair_share_.StepOfOne(took, contenders_[0]);
   if (contenders_.empty()) return;
+  fair_share_.NoteContention();
   double weights = 0.0;
   const FairShare::Client* const least = LeastServed();
   const auto weight = [least](const FairShare::Client* client) {
@@ -83,18 +84,20 @@ FairShare::Client* Scheduler::LeastServed() const {
 int32_t Scheduler::ChooseTurns() {
   some_sit_out_ = false;
   const int32_t most = options_.max_batch_tokens;
-  if (!policy_->SharesByClient() || fair_share_.clients() < 2) return most;
+  if (!policy_->SharesByClient()) return most;
+  if (fair_share_.clients() < 2 && !fair_share_.ContendedOfLate()) return most;
   FindContenders();
-  if (contenders_.size() < 2) return most;
   const auto is_due = [](const FairShare::Client* client) { return client->behind_us >= 0.0; };
   const auto due = std::count_if(contenders_.begin(), contenders_.end(), is_due);
+  const bool contended = contenders_.size() > 1;
   for (FairShare::Client* client : contenders_) {
-    client->sits_out = due > 0 && !is_due(client);
+    client->sits_out = contended && due > 0 && !is_due(client);
     some_sit_out_ |= client->sits_out;
   }
   // More tokens of prompts and drafts than keep the device busy make the step longer for those who
-  // wait for it. A step of the least served client alone is what the others are ready to wait for.
-  if (whole_prompts_ || (due == 1 && is_due(LeastServed()))) return most;
+  // wait for it, or come meanwhile. A step of the least served client alone is what the others are
+  // ready to wait for.
+  if (whole_prompts_ || (contended && due == 1 && is_due(LeastServed()))) return most;
   int32_t decoding = 0;
   for (const Sequence* sequence : running_.items()) decoding += Decodes(*sequence) ? 1 : 0;
   return std::min(most, std::max(step_times_.Efficient(most), decoding + kPromptTokensMin));

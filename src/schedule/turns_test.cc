@@ -1,4 +1,5 @@
 // Who sits out a step, on devices whose steps take what a function says.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -109,6 +110,27 @@ TEST_F(TurnsTest, EqualsGetOnEqually) {
     for (const uint64_t client : Step(EachToken)) ++steps[client];
   }
   EXPECT_NEAR(steps[1], steps[2], 20);
+}
+
+TEST_F(TurnsTest, StepsAreNoLongerThanTheDeviceNeedsWhereOthersMayCome) {
+  const auto longest = [this] {
+    int64_t most = 0;
+    for (int i = 0; i < 40; ++i) {
+      Step([&](int32_t tokens) {
+        most = std::max<int64_t>(most, tokens);
+        return EachToken(tokens);
+      });
+    }
+    return most;
+  };
+  for (SequenceId id = 1; id <= 20; ++id) {
+    SequenceSpec spec = Spec(id, Count(200, static_cast<int32_t>(id) * 1000), 1);
+    spec.client = 1;
+    Add(std::move(spec));
+  }
+  EXPECT_EQ(longest(), 64);
+  TimeOfOne(1000, 4, EachToken);
+  EXPECT_LT(longest(), 64);
 }
 
 TEST_F(TurnsTest, NobodySitsOutForSomebodyWhoWaitsForAStep) {
