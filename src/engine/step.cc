@@ -102,8 +102,12 @@ bool StepLoop::End() {
     status = flight.step.Finish(&result_);
   }
   const int64_t finished = NowMicros();
+  // Behind another step it began when that had finished.
+  const int64_t begun = std::max(flight.launched_us, finished_us_);
+  if (flight.tokens > 0) finished_us_ = finished;
   if (status.ok()) {
     scheduler_->Commit(result_, &outcome_);
+    if (flight.tokens > 0) scheduler_->Took(finished - begun);
     if (flight.tokens > 0) failures_ = 0;
   } else {
     LogError("step ", flight.id, " failed: ", status.message());
@@ -120,7 +124,8 @@ bool StepLoop::End() {
     scheduler_->LimitDrafts(outcome_.sequences[i].id, -1);
   NoteForced();
   // First, so that the proposer works while the rest is done.
-  if ((drafter_ != nullptr || head_drafts_ != nullptr) && status.ok()) Draft(flight, finished);
+  if ((drafter_ != nullptr || head_drafts_ != nullptr) && status.ok())
+    Draft(flight, finished - begun);
   Emit(result_, outcome_, status);
   if (flight.tokens == 0) return false;
   ++steps_;
@@ -147,15 +152,12 @@ bool StepLoop::End() {
   return true;
 }
 
-void StepLoop::Draft(const Flight& flight, int64_t finished_us) {
-  // Behind another step it began when that had finished.
-  const int64_t begun_us = std::max(flight.launched_us, std::exchange(finished_us_, finished_us));
+void StepLoop::Draft(const Flight& flight, int64_t took_us) {
   const int32_t drafts = flight.tokens - flight.decoding;
   // A step that verifies guesses of a head, and makes none, costs neither the one nor the other.
   const bool whole = head_drafts_ == nullptr || (drafts > 0) == flight.guesses;
-  if (flight.decoding > 0 && whole && finished_us > begun_us) {
-    verify_cost_.Observe(flight.decoding, drafts,
-                         1e-6 * static_cast<double>(finished_us - begun_us));
+  if (flight.decoding > 0 && whole && took_us > 0) {
+    verify_cost_.Observe(flight.decoding, drafts, 1e-6 * static_cast<double>(took_us));
   }
   const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
   const speculate::DraftCosts costs = verify_cost_.Next(std::max(1, sequences));

@@ -177,7 +177,7 @@ class StepLoop {
     bool guesses = false;  // what follows, on the device
   };
   // Gives a committed step's outcome to who chooses drafts, and learns what the step has cost.
-  void Draft(const Flight& flight, int64_t finished_us);
+  void Draft(const Flight& flight, int64_t took_us);
   std::vector<Flight> flights_;  // oldest first; at most as many as the runner's depth
   // Reused by every step.
   batch::BatchPlan plan_;

@@ -23,7 +23,7 @@ Sequence* Scheduler::NextWaiting() const {
   const bool shares = policy_->SharesByClient() && fair_share_.clients() > 1;
   Sequence* next = nullptr;
   for (Sequence* sequence : waiting_.items()) {
-    if (WaitsForParent(*sequence) || FollowsIn(*sequence)) continue;
+    if (WaitsForParent(*sequence) || FollowsIn(*sequence) || sequence->client->sits_out) continue;
     if (next == nullptr || FairShare::Before(*sequence->client, *next->client)) next = sequence;
     if (!shares) break;
   }

@@ -38,6 +38,7 @@ Scheduler::Step Scheduler::TakeOldestStep(uint64_t id) {
   Step step = std::move(in_flight_[0]);
   in_flight_.erase(in_flight_.begin());
   committed_ = id;
+  committed_parts_.swap(step.parts);
   return step;
 }
 

@@ -21,6 +21,8 @@ FairShare::Client* FairShare::Join(uint64_t id, int32_t weight) {
   if (client.sequences == 0) {
     client.served = std::max(client.served, Level());
     client.id = id;
+    // Meanwhile all steps were of others.
+    client.behind_us = std::min(0.0, client.behind_us + passed_us_ - client.left_us) + alone_us_;
     ++present_;
   }
   client.weight = weight;
@@ -32,11 +34,17 @@ void FairShare::Leave(Client* client) {
   CHECK(client->sequences > 0, client->id);
   if (--client->sequences > 0) return;
   left_at_ = client->served;
+  client->left_us = passed_us_;
   --present_;
   // Those that had no more than the level would come back at the level.
   if (present_ == 0 || by_id_.size() - present_ > kGoneMax) {
     std::erase_if(by_id_, [](const auto& entry) { return entry.second.sequences == 0; });
   }
+}
+
+FairShare::Client* FairShare::Find(uint64_t id) {
+  const auto it = by_id_.find(id);
+  return it == by_id_.end() ? nullptr : &it->second;
 }
 
 }  // namespace sluice::schedule

@@ -2,7 +2,8 @@
 // served in turns: the virtual token counters of Sheng et al., "Fairness in Serving Large Language
 // Models" (OSDI 2024). Step thread only.
 //
-// A client that comes back is lifted to the least of those that are there: nobody saves up.
+// A client that comes back is lifted to the least of those that are there: nobody saves up. What it
+// was ahead in time is forgotten as that passes.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,12 @@ class FairShare {
     double served = 0.0;    // tokens by weight
     int32_t sequences = 0;  // waiting and running
     int32_t running = 0;
+    // By how much it is behind what its share of the device alone would have given it; below 0:
+    // ahead. Kept by Scheduler::Took, and the two after it by a plan.
+    double behind_us = 0.0;
+    double left_us = 0.0;  // the time that had passed when its last sequence left
+    bool sits_out = false, contends = false;
+    int32_t step_tokens = 0;
   };
   // A drawn token counts as so many of a prompt, since it takes a step of its own.
   static constexpr double kDrawnTokenCost = 2.0;
@@ -27,12 +34,30 @@ class FairShare {
   // REQUIRES: weight > 0
   Client* Join(uint64_t id, int32_t weight);
   void Leave(Client* client);
+  // Null: unknown, or forgotten.
+  Client* Find(uint64_t id);
+  // So much time has passed in steps.
+  void Pass(double microseconds) {
+    passed_us_ += microseconds;
+    alone_us_ = 0.0;
+  }
+  // The step that passed was of this client, and no other was there: who comes now has waited for
+  // its end, and goes first for as long.
+  void StepOfOne(double microseconds, Client* client) {
+    alone_us_ = microseconds;
+    client->behind_us = -microseconds;
+  }
   static void Charge(double tokens, Client* client) { client->served += tokens / client->weight; }
 
   // Whether `a` is served before `b`: it had less, or as much and has fewer that run.
   static bool Before(const Client& a, const Client& b) {
     return a.served != b.served ? a.served < b.served : a.running < b.running;
   }
+
+  // Two clients or more want the steps now. Of late: within a minute of steps, in which others are
+  // likely to come again.
+  void NoteContention() { contended_us_ = passed_us_; }
+  bool ContendedOfLate() const { return passed_us_ - contended_us_ < 60e6; }
 
   // That have sequences.
   size_t clients() const { return present_; }
@@ -46,6 +71,9 @@ class FairShare {
   std::unordered_map<uint64_t, Client> by_id_;
   size_t present_ = 0;
   double left_at_ = 0.0;  // the level when the last client left
+  double passed_us_ = 0.0;
+  double contended_us_ = -1e18;  // the time that had passed at the last contention
+  double alone_us_ = 0.0;        // the last step, if it was of one client alone
 };
 
 }  // namespace sluice::schedule

@@ -63,6 +63,12 @@ void Scheduler::FillPlan(batch::BatchPlan* plan) {
   step.id = step_;
   step.entries.clear();
   step.entries.reserve(options_.max_num_seqs);
+  step.parts.clear();
+  if (policy_->SharesByClient()) {
+    step.parts.reserve(options_.max_num_seqs);
+    for (const Scheduled& scheduled : scheduled_)
+      step.parts.push_back({scheduled.sequence->client->id, scheduled.query});
+  }
   in_flight_.push_back(std::move(step));
   for (const blocks::Copy& copy : copies_) {
     plan->copies.push_back({copy.group, copy.source, copy.destination});

@@ -35,6 +35,7 @@ int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
 // Whether the next step can compute something for a sequence.
 bool Scheduler::Plannable(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
+  if (sequence.client->sits_out) return false;
   if (sequence.in_flight > 0 && (sequence.awaits_commit || sequence.no_overlap)) return false;
   if (sequence.unsure > 0 && DeviceDrafts(sequence, sequence.drawn()) == 0) return false;
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
@@ -51,10 +52,18 @@ void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
   copies_.clear();
   PreemptForUrgent();
   if (policy_->SharesByClient()) PreemptForShare();
-  Budget budget{.tokens = options_.max_batch_tokens, .extra_rows = options_.max_extra_rows};
+  ScheduleAll(now_us, ChooseTurns());
+  // Those who are due may have to wait for memory, or for a step in flight: nobody else does.
+  const bool in_vain = scheduled_.empty() && some_sit_out_;
+  EndTurns();
+  if (in_vain) ScheduleAll(now_us, options_.max_batch_tokens);
+  FillPlan(plan);
+}
+
+void Scheduler::ScheduleAll(int64_t now_us, int32_t tokens) {
+  Budget budget{.tokens = tokens, .extra_rows = options_.max_extra_rows};
   ScheduleRunning(&budget);
   if (!budget.memory_short) Admit(now_us, &budget);
-  FillPlan(plan);
 }
 
 void Scheduler::PreemptForUrgent() {

@@ -5,10 +5,11 @@
 // when Plan is called, and a token that is still being drawn appears in the new plan as kLastDrawn.
 // Every plan is committed or failed, in order, the empty ones included.
 //
-// A step serves running sequences in rank order (decode: one token each, then chunks of prompts),
-// then admits waiting ones, under max_batch_tokens. Memory that runs short is taken from the
-// sequence of the largest rank, which is recomputed later; an admitted sequence never fails for
-// memory. Blocks and slots are reused after the last step that names them has been committed.
+// A step serves running sequences, but for those of clients that sit it out (turns.cc), in rank
+// order (decode: one token each, then chunks of prompts), then admits waiting ones, under
+// max_batch_tokens. Memory that runs short is taken from the sequence of the largest rank, which is
+// recomputed later; an admitted sequence never fails for memory. Blocks and slots are reused after
+// the last step that names them has been committed.
 //
 // Invariants (CheckInvariants): every sequence is in exactly one of the two lists, each in rank
 // order; every slot is free, held by one sequence or waits for its last step; block tables cover
@@ -30,6 +31,7 @@
 #include "schedule/policy.h"
 #include "schedule/rank_list.h"
 #include "schedule/sequence.h"
+#include "schedule/step_times.h"
 #include "sluice/limits.h"
 #include "sluice/status.h"
 
@@ -156,6 +158,11 @@ class Scheduler {
   // plan made after it stands on its results, so it is failed too.
   void Fail(uint64_t step, CommitOutcome* outcome);
 
+  // How long the step took that was committed or failed last, while which no other was computed.
+  // Under a policy that shares by client this decides who sits out the next ones; without it all
+  // clients step together.
+  void Took(int64_t step_us);
+
   // The mask of the sequence came too late for the newest plan, which draws nothing for it: the
   // next plan computes its last token again, and names no row of this one. A sequence with states,
   // which do not go back by a token, queues again. False when it has ended since the plan was made.
@@ -199,9 +206,15 @@ class Scheduler {
     bool samples = false;
     bool postponed = false;  // draws nothing after all
   };
+  // What a client has of a step.
+  struct StepPart {
+    uint64_t client = 0;
+    int32_t tokens = 0;
+  };
   struct Step {
     uint64_t id = 0;
     std::vector<Booked> entries;
+    std::vector<StepPart> parts;  // of a policy that shares by client; a client may have several
   };
   struct Scheduled {
     Sequence* sequence;
@@ -238,6 +251,7 @@ class Scheduler {
   void Retire();
 
   // plan_step.cc: what the next step computes.
+  void ScheduleAll(int64_t now_us, int32_t tokens);
   void PreemptForUrgent();
   void PreemptForShare();
   void ScheduleRunning(Budget* budget);
@@ -252,6 +266,12 @@ class Scheduler {
   bool MakeRoom(Sequence* sequence, int32_t length, Budget* budget);
   bool PreemptBehind(const Sequence& sequence, Budget* budget);
   void Preempt(Sequence* sequence);
+
+  // turns.cc: which clients sit out a step.
+  void FindContenders();
+  int32_t ChooseTurns();
+  FairShare::Client* LeastServed() const;
+  void EndTurns();
 
   // admit.cc: who joins.
   void Admit(int64_t now_us, Budget* budget);
@@ -304,10 +324,12 @@ class Scheduler {
   blocks::KvBlocks kv_;
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
   FairShare fair_share_;
-  RankList waiting_;           // in rank order; preempted ones included
-  RankList running_;           // in rank order; awaiting KV included
-  int32_t queued_ = 0;         // waiting and never admitted
-  int64_t queued_tokens_ = 0;  // of their prompts
+  StepTimes step_times_;
+  std::vector<StepPart> committed_parts_;  // of the step that was committed or failed last
+  RankList waiting_;                       // in rank order; preempted ones included
+  RankList running_;                       // in rank order; awaiting KV included
+  int32_t queued_ = 0;                     // waiting and never admitted
+  int64_t queued_tokens_ = 0;              // of their prompts
   int32_t awaiting_kv_ = 0;
   std::vector<int32_t> free_slots_;
   std::vector<Sequence*> by_slot_;  // null: free, or its sequence left it
@@ -328,6 +350,8 @@ class Scheduler {
   std::vector<Scheduled> scheduled_;
   std::vector<blocks::Copy> copies_;
   mutable std::vector<int32_t> need_;
+  std::vector<FairShare::Client*> contenders_;  // of Took, too
+  bool some_sit_out_ = false, whole_prompts_ = false;
 };
 
 }  // namespace sluice::schedule

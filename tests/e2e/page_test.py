@@ -9,16 +9,17 @@ import sys
 import tempfile
 import unittest
 
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from browser import first_paints, loaded_bytes, open_browser
 from serving import Serving, tiny_model
 
 PROGRAM = sys.argv[1]
 PICTURES = sys.argv[3] if sys.argv[2:3] == ["--pictures"] else None
 SECONDS_MAX = 60
+BYTES_MAX = 150_000
 # Markup in every place that Markdown gives a text.
 HOSTILE = """<img src=x onerror="window.ran = 1"> **<b onclick=x>bold</b>**
 # <script>window.ran = 1</script>
@@ -32,21 +33,6 @@ HOSTILE = """<img src=x onerror="window.ran = 1"> **<b onclick=x>bold</b>**
 <script>window.ran = 1</script>
 ```
 """
-
-
-def open_browser(dark=False, width=1200):
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--disable-background-networking", "--no-first-run", f"--window-size={width},800",
-                     "--proxy-server=http://127.0.0.1:9", "--proxy-bypass-list=127.0.0.1"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService("/usr/bin/chromedriver"))
-    if dark:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-            "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
-    return browser
 
 
 class PageTest(unittest.TestCase):
@@ -325,13 +311,13 @@ class PageTest(unittest.TestCase):
             self.find("#new-chat").send_keys(Keys.ENTER)
             self.assertEqual(self.all(".message"), [])
 
-    def test_first_paint_is_printed(self):
+    def test_the_page_is_small(self):
         with Serving(PROGRAM) as server:
             self.open(server)
-            paint = self.browser.execute_script(
-                "return performance.getEntriesByType('paint').map((one) => one.startTime)")
-            self.assertTrue(paint)
-            print(f"first paint after {min(paint):.0f} ms")
+            self.assertTrue(first_paints(self.browser))
+            size = loaded_bytes(self.browser)
+            self.assertLess(size, BYTES_MAX)
+            self.assertGreater(size, len(self.browser.page_source.encode()) // 2, "not all is counted")
 
 
 if __name__ == "__main__":
