@@ -158,9 +158,13 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
   const int heads = model_options.mtp_heads;
   const bool head = heads > 0 || draft.eagle != nullptr;
   const int64_t layers = draft.eagle != nullptr ? draft.eagle->layer.num_layers : 1;
+  const auto passes = [&](int guesses) {
+    const bool block = draft.block() > 0;
+    return std::max({1, heads, block ? std::min(guesses, 2) : guesses});
+  };
   for (int guesses = 0; head && guesses <= options.draft_tokens; ++guesses)
-    sampling += kLaunchesOfStep +
-                std::max({1, heads, guesses}) * (layers * kLaunchesOfLayer + kLaunchesOfGuess);
+    sampling += kLaunchesOfStep + passes(guesses) * layers * kLaunchesOfLayer +
+                std::max({1, heads, guesses}) * kLaunchesOfGuess;
   for (int guesses = 0; draft.model != nullptr && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep +
                 (1 + guesses) * (draft.model->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
@@ -235,8 +239,14 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
     if (timer.ok()) executor->timer_ = std::move(timer).value();
   }
   if (wanted.bindings != nullptr) {
-    SLUICE_RETURN_IF_ERROR(executor->stream_->ReserveScratch(
-        ops::ScratchBytes(*wanted.bindings, StepLimitsOf(limits))));
+    ops::StepLimits largest = StepLimitsOf(limits);
+    if (wanted.eagle_head != nullptr) {
+      const model::ModelOptions& head = wanted.eagle_head->options();
+      largest.tokens = std::max(largest.tokens, head.max_tokens);
+      largest.logits_rows = std::max(largest.logits_rows, head.max_logits_rows);
+    }
+    SLUICE_RETURN_IF_ERROR(
+        executor->stream_->ReserveScratch(ops::ScratchBytes(*wanted.bindings, largest)));
   }
   executor->info_ = {.kv_groups = store.groups(),
                      .max_model_len = static_cast<int>(limits.positions),
