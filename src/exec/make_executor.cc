@@ -93,6 +93,15 @@ ops::StepLimits StepLimitsOf(const InputLimits& limits) {
           .positions = limits.positions};
 }
 
+// Of a step, or of the block of a head behind it, which may have more tokens.
+ops::StepLimits LargestPass(const InputLimits& limits, const model::EagleHead* head) {
+  ops::StepLimits largest = StepLimitsOf(limits);
+  if (head == nullptr) return largest;
+  largest.tokens = std::max(largest.tokens, head->options().max_tokens);
+  largest.logits_rows = std::max(largest.logits_rows, head->options().max_logits_rows);
+  return largest;
+}
+
 // What steps read besides weights and KV, on a device with memory of its own.
 struct InputMemoryBytes {
   size_t parameters = 0, placed = 0, tables = 0;
@@ -239,14 +248,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
     if (timer.ok()) executor->timer_ = std::move(timer).value();
   }
   if (wanted.bindings != nullptr) {
-    ops::StepLimits largest = StepLimitsOf(limits);
-    if (wanted.eagle_head != nullptr) {
-      const model::ModelOptions& head = wanted.eagle_head->options();
-      largest.tokens = std::max(largest.tokens, head.max_tokens);
-      largest.logits_rows = std::max(largest.logits_rows, head.max_logits_rows);
-    }
-    SLUICE_RETURN_IF_ERROR(
-        executor->stream_->ReserveScratch(ops::ScratchBytes(*wanted.bindings, largest)));
+    SLUICE_RETURN_IF_ERROR(executor->stream_->ReserveScratch(
+        ops::ScratchBytes(*wanted.bindings, LargestPass(limits, wanted.eagle_head))));
   }
   executor->info_ = {.kv_groups = store.groups(),
                      .max_model_len = static_cast<int>(limits.positions),
