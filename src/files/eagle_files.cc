@@ -151,14 +151,12 @@ Status ReadThirdForm(const JsonFields& fields, const TensorSource& tensors, Eagl
   const auto sees_all = [](const LayerConfig& layer) { return layer.kind == LayerKind::kFull; };
   if (!std::all_of(eagle->layer.layers.begin(), eagle->layer.layers.end(), sees_all))
     return BadModel("layers of the head have windows, which is not supported for heads");
-  for (const char* const key : {"norm_before_fc", "fc_norm", "norm_output"}) {
-    bool norms = false;
-    SLUICE_RETURN_IF_ERROR(fields.Bool(key, &norms));
-    if (norms)
-      return BadModel(StrCat("the head has more norms than those of EAGLE-3's form (", Quote(key),
-                             "), which is not supported"));
-  }
   SLUICE_RETURN_IF_ERROR(fields.Bool("norm_before_residual", &eagle->norm_before_residual));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("norm_before_fc", &eagle->norm_before_join));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("fc_norm", &eagle->norm_each_before_join));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("norm_output", &eagle->norm_output));
+  if (eagle->norm_before_join && eagle->norm_each_before_join)
+    return BadModel("\"norm_before_fc\" and \"fc_norm\" are both true, and a head has one of them");
   if (eagle->form == EagleForm::kParallel)
     SLUICE_RETURN_IF_ERROR(ReadParallelForm(fields, tensors, eagle));
   SLUICE_RETURN_IF_ERROR(

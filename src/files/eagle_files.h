@@ -53,9 +53,13 @@ struct EagleConfig {
   // Of one that reads layers: its residual stream begins with the normed states, not with these as
   // they were joined.
   bool norm_before_residual = false;
+  // Of such a one, too. What the layers gave is normed before it is joined, by one norm over all or
+  // by one for each; and what the head gave, before it reads that.
+  bool norm_before_join = false, norm_each_before_join = false, norm_output = false;
   int mask_token = 0;    // of the parallel form, an id of the vocabulary
   int block_tokens = 0;  // that one of the parallel form guesses at once; 0: it does not say
 
+  int read_norms() const { return norm_before_join ? 1 : norm_each_before_join ? kEagleLayers : 0; }
   // Numbers that it reads of the model for each token.
   int64_t read_width() const {
     return int64_t{ReadsLayers(form) ? kEagleLayers : 1} * target_hidden_size;

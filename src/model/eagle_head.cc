@@ -92,6 +92,7 @@ Status EagleHead::MakeMask(const layers::Binder& binder, device::Device& device)
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   SLUICE_RETURN_IF_ERROR(device.Copy(*stream, {&item, 1}));
   SLUICE_RETURN_IF_ERROR(read(*stream, {.ids = mask_.rows.Rows(0, 1), .table = table, .out = row}));
+  SLUICE_RETURN_IF_ERROR(NormRead(*stream, row));
   SLUICE_RETURN_IF_ERROR(join_(*stream, row, {}, mask_.states));
   return stream->Synchronize();
 }
@@ -139,7 +140,30 @@ Status EagleHead::BindThird(const layers::Binder& binder) {
   SLUICE_ASSIGN_OR_RETURN(hidden_norm_,
                           layers::Norm::Make(binder, "layers.0.hidden_norm", residual));
   SLUICE_ASSIGN_OR_RETURN(copy_, layers::Norm::Make(binder, "", residual));
+  const int norms = config_.read_norms();
+  for (int i = 0; i < norms; ++i)
+    read_norms_.push_back(binder.Get(StrCat("read_norm.", i))->tensor);
+  if (norms > 0) {
+    SLUICE_ASSIGN_OR_RETURN(
+        read_norm_, binder.Bind<ops::Norm>({.activation = ops::ResidualDType(options_.activation),
+                                            .hidden = config_.read_width() / norms,
+                                            .eps = config_.layer.norm_eps}));
+  }
+  if (config_.norm_output) {
+    SLUICE_ASSIGN_OR_RETURN(output_norm_,
+                            layers::Norm::Make(binder, "final_norm", layers::Norm::Of::kStream));
+  }
   SLUICE_ASSIGN_OR_RETURN(logits_, layers::LogitsHead::Make(binder, "final_norm"));
+  return OkStatus();
+}
+
+Status EagleHead::NormRead(device::Stream& stream, const ops::Tensor& hidden) const {
+  const auto count = static_cast<int64_t>(read_norms_.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t width = config_.read_width() / count;
+    const ops::Tensor part = hidden.Columns(i * width, width);
+    SLUICE_RETURN_IF_ERROR(read_norm_(stream, {.x = part, .weight = read_norms_[i], .out = part}));
+  }
   return OkStatus();
 }
 
@@ -164,9 +188,15 @@ Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
     const ops::Tensor rows = mask_.rows.Rows(0, batch.tokens());
     SLUICE_RETURN_IF_ERROR(gather_(stream, {mask_.states, rows, a.hidden}));
   } else if (of == Of::kModel && third()) {
+    SLUICE_RETURN_IF_ERROR(NormRead(stream, hidden));
     SLUICE_RETURN_IF_ERROR(join_(stream, hidden, {}, a.hidden));
   } else {
     residual = hidden;
+  }
+  if (of == Of::kItself && output_norm_.bound()) {
+    layers::Activations part = a;
+    part.hidden = hidden;
+    SLUICE_RETURN_IF_ERROR(output_norm_(stream, part));
   }
   const bool models_norm = !third() && of == Of::kModel;
   SLUICE_RETURN_IF_ERROR(into_joined(models_norm ? model_norm_ : hidden_norm_, residual, width));

@@ -53,7 +53,8 @@ class EagleHead {
   // As Model::Draft. `hidden` is of a step of the model, Outputs::hidden of it for the first form
   // and Outputs::layers_hidden for the third; or what an earlier pass gave: [tokens, hidden size]
   // of the residual stream's type, before a final norm; empty of kMask, where token ids are the
-  // mask token's. Logits are of guesses, by EagleConfig::target_ids.
+  // mask token's. A head that norms it does so in place. Logits are of guesses, by
+  // EagleConfig::target_ids.
   Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden, Of of,
                const DraftOutputs& outputs) const;
 
@@ -74,6 +75,8 @@ class EagleHead {
   Status BindThird(const layers::Binder& binder);
   // What of the parallel form is the same in every pass.
   Status MakeMask(const layers::Binder& binder, device::Device& device);
+  // In place.
+  Status NormRead(device::Stream& stream, const ops::Tensor& hidden) const;
   struct Mask {
     ops::Tensor states;  // [1, hidden]: what stands for hidden states, joined
     ops::Tensor rows;    // I32 [tokens], zeros: by which every token reads them
@@ -91,7 +94,10 @@ class EagleHead {
   // Into columns of Activations::joined; those of the first form copy, but for the model's.
   layers::Norm token_norm_, hidden_norm_;
   layers::Norm model_norm_;  // unbound: the third form
-  layers::Norm copy_;        // of the third form; norms nothing
+  layers::Norm copy_;        // of those that read layers; norms nothing
+  ops::Bound<ops::Norm> read_norm_;
+  std::vector<ops::Tensor> read_norms_;  // its weights, of columns side by side; may be empty
+  layers::Norm output_norm_;             // in place; unbound where nothing is normed again
   std::vector<Layer> layers_;
   layers::LogitsHead logits_;
   device::Buffer mask_memory_;

@@ -5,9 +5,10 @@ Usage: python tools/golden/speculators.py   (needs tools/golden/requirements.txt
 
 The heads are written here in plain PyTorch after the published forms (speculators,
 src/speculators/models/eagle3 and peagle, and models/eagle.py of its version 0.2), with random weights
-in BF16: one of EAGLE-3's form with a layer of Qwen3's, whose residual stream begins with the normed
-states, and a vocabulary cut short; one of parallel EAGLE's form with two layers of Qwen3's and an embedding of
-its own; and one of EAGLE's first form, whose names this library spells in its own way. Writes
+in BF16: one of EAGLE-3's form with a layer of Qwen3's, a vocabulary cut short, and norms: of all that
+it reads, of the states that its residual stream begins with, and of what it gives before it reads that;
+one of parallel EAGLE's form with two layers of Qwen3's, a norm for each layer of the model that it reads,
+and an embedding of its own; and one of EAGLE's first form, whose names this library spells in its own way. Writes
 tests/golden/drafts/speculators_*; tests/golden/README.md tells what is in there.
 """
 import os
@@ -49,7 +50,8 @@ class FirstLayer(torch.nn.Module):
 
 
 class Head(torch.nn.Module):
-    def __init__(self, config, width, norm_before_residual, parallel):
+    def __init__(self, config, width, parallel, norm_before_residual, norm_before_fc, fc_norm,
+                 norm_output):
         """`width`: of the model's hidden states."""
         super().__init__()
         self.fc = torch.nn.Linear(len(LAYERS) * width, config.hidden_size, bias=False)
@@ -60,7 +62,21 @@ class Head(torch.nn.Module):
         self.lm_head = torch.nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False)
         if parallel:
             self.mask_hidden = torch.nn.Parameter(torch.zeros(1, 1, len(LAYERS) * width))
+        norm = lambda size: Qwen3RMSNorm(size, eps=config.rms_norm_eps)
+        if norm_before_fc:
+            self.input_norm = norm(len(LAYERS) * width)
+        if fc_norm:
+            self.fc_norm = torch.nn.ModuleList([norm(width) for _ in LAYERS])
+        self.norm_output = norm_output
         self.angles = [Qwen3RotaryEmbedding(config)]  # none of its parameters
+
+    def join(self, hidden):
+        if hasattr(self, "input_norm"):
+            hidden = self.input_norm(hidden)
+        if hasattr(self, "fc_norm"):
+            parts = hidden.chunk(len(LAYERS), dim=-1)
+            hidden = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts)], dim=-1)
+        return self.fc(hidden)
 
     def forward(self, embedded, states):
         """Log-probs, and what it gives; `states` in the head's width."""
@@ -71,18 +87,19 @@ class Head(torch.nn.Module):
         for layer in self.layers[1:]:
             x = layer(x, attention_mask=mask, position_embeddings=angles)
             x = x[0] if isinstance(x, tuple) else x
-        return torch.log_softmax(self.lm_head(self.norm(x)), dim=-1), x
+        normed = self.norm(x)
+        return torch.log_softmax(self.lm_head(normed), dim=-1), normed if self.norm_output else x
 
 
 def drafts_of(model, head, embedding, kept, ids):
     """Log-probs along the prompt, then of the drafts behind it; the token drawn; and the drafts."""
     expected, hidden = run_model(model, ids)
     drawn = expected[:, -1:].argmax(-1)
-    joined, states, rows, drafts = torch.cat([ids[:, 1:], drawn], dim=1), head.fc(hidden), [], []
+    joined, states, rows, drafts = torch.cat([ids[:, 1:], drawn], dim=1), head.join(hidden), [], []
     if hasattr(head, "mask_hidden"):
         count = (1, DRAFTS - 1)
         joined = torch.cat([joined, torch.full(count, MASK)], dim=1)
-        states = torch.cat([states, head.fc(head.mask_hidden.expand(*count, -1))], dim=1)
+        states = torch.cat([states, head.join(head.mask_hidden.expand(*count, -1))], dim=1)
         given = head(embedding(joined), states)[0][0]
         return given, drawn.item(), kept[given[-DRAFTS:].argmax(-1)].tolist()
     for number in range(DRAFTS):
@@ -136,9 +153,11 @@ def write_folder(kind, of_head, config, tensors, given, ids):
         "generator": f"transformers {transformers.__version__}, torch {torch.__version__}"})
 
 
-def write_layers_head(kind, model, config, kept, ids, seed, **of_head):
+def write_layers_head(kind, model, config, kept, ids, seed, norms, **of_head):
     parallel = kind == "peagle"
-    head = Head(config, model.config.hidden_size, of_head["norm_before_residual"], parallel)
+    norms = {key: key in norms for key in ("norm_before_residual", "norm_before_fc", "fc_norm",
+                                           "norm_output")}
+    head = Head(config, model.config.hidden_size, parallel, **norms)
     randomize_head(head, seed)
     embedding = model.model.embed_tokens
     if parallel:
@@ -154,10 +173,10 @@ def write_layers_head(kind, model, config, kept, ids, seed, **of_head):
     tensors["d2t"] = kept - torch.arange(len(kept))
     tensors["t2d"] = torch.isin(torch.arange(config.vocab_size), kept)
     write_folder(kind, {
-        "draft_vocab_size": len(kept), "target_hidden_size": None, "norm_before_fc": False,
-        "fc_norm": False, "norm_output": False, "embed_requires_grad": parallel,
+        "draft_vocab_size": len(kept), "target_hidden_size": None, "embed_requires_grad": parallel,
         # Counted by what the layers are given.
-        "eagle_aux_hidden_state_layer_ids": [layer + 1 for layer in LAYERS], **of_head},
+        "eagle_aux_hidden_state_layer_ids": [layer + 1 for layer in LAYERS], **norms,
+        **of_head},
         config, tensors, given, ids)
 
 
@@ -195,10 +214,11 @@ def main():
 
     kept = every[every % PRUNED != 3]
     one = head_config(transformers.Qwen3Config, num_hidden_layers=1, draft_vocab_size=len(kept))
-    write_layers_head("eagle3", model, one, kept, ids, SEED + 7, norm_before_residual=True,
+    write_layers_head("eagle3", model, one, kept, ids, SEED + 7,
+                      ("norm_before_residual", "norm_before_fc", "norm_output"),
                       architectures=["Eagle3DraftModel"])
     two = head_config(transformers.Qwen3Config, num_hidden_layers=2, draft_vocab_size=vocab)
-    write_layers_head("peagle", model, two, every, ids, SEED + 8, norm_before_residual=False,
+    write_layers_head("peagle", model, two, every, ids, SEED + 8, ("fc_norm",),
                       architectures=["PEagleDraftModel"], mask_token_id=MASK)
     llama = head_config(transformers.LlamaConfig, num_hidden_layers=1)
     write_first_head(model, llama, ids, SEED + 9)

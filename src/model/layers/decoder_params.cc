@@ -76,6 +76,7 @@ std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
   if (config.own_embedding) list.Embedding();
   // The embedding is joined with what it reads before the product, or behind it.
   list.JoinRead(config.read_width() + (third ? 0 : hidden), config.join_bias);
+  list.ReadNorms(config.read_width(), config.read_norms());
   if (config.form == files::EagleForm::kParallel) list.MaskHidden(config.read_width());
   for (int i = 0; i < config.layer.num_layers; ++i) {
     if (third && i == 0) {

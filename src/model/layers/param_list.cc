@@ -174,6 +174,14 @@ void ParamList::JoinRead(int64_t columns, bool bias) {
   added.hugging_face.push_back({{"fusion_fc.bias", added.rows}});
 }
 
+void ParamList::ReadNorms(int64_t columns, int norms) {
+  for (int i = 0; i < norms; ++i) {
+    const std::string theirs = norms == 1 ? "input_norm.weight" : StrCat("fc_norm.", i, ".weight");
+    AddTop(StrCat("read_norm.", i).c_str(), ParamRole::kNorm, columns / norms, 0, &Prefix::decoder,
+           theirs, "");
+  }
+}
+
 void ParamList::MaskHidden(int64_t columns) {
   AddTop("mask_hidden", ParamRole::kEmbedding, 1, columns, &Prefix::decoder, "mask_hidden", "");
 }

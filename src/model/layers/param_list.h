@@ -68,6 +68,9 @@ class ParamList {
   // "fc": from what a head of EAGLE's form reads, side by side, to its residual stream.
   void JoinRead(int64_t columns, bool bias);
 
+  // "read_norm.0" and so on: so many norms of what a head of EAGLE's form reads, side by side.
+  void ReadNorms(int64_t columns, int norms);
+
   // "mask_hidden": what a head of the parallel form reads where the model has given nothing yet.
   void MaskHidden(int64_t columns);
 
