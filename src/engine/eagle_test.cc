@@ -1,6 +1,6 @@
-// Drafts of heads of EAGLE's and EAGLE-3's form: requests of every kind get the answers that they
-// get without, beside others, in any chunks, from the prefix cache and through preemption, and most
-// drafts of a head that has learned what its model draws are right.
+// Drafts of heads of EAGLE's, EAGLE-3's and parallel EAGLE's form: requests of every kind get the
+// answers that they get without, beside others, in any chunks, from the prefix cache and through
+// preemption, and most drafts of a head that has learned what its model draws are right.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ class Eagle : public DeviceDraftsTest, public ::testing::WithParamInterface<cons
  protected:
   Eagle() : DeviceDraftsTest(Options(0)) {}
 };
-INSTANTIATE_TEST_SUITE_P(All, Eagle, ::testing::Values("eagle3", "eagle1"),
+INSTANTIATE_TEST_SUITE_P(All, Eagle, ::testing::Values("eagle3", "eagle1", "block"),
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(Eagle, RequestsOfEveryKindGetTheSameAnswer) {
@@ -84,7 +84,7 @@ TEST_P(Eagle, MostDraftsAreRight) {
 }
 
 TEST(EagleOpen, AutoTakesTheHeadThatIsNamed) {
-  for (const char* const head : {"eagle3", "eagle1"}) {
+  for (const char* const head : {"eagle3", "eagle1", "block"}) {
     EngineOptions options = Options(2, head);
     options.speculate = "auto";
     const auto engine = OpenTiny(options);
@@ -93,7 +93,8 @@ TEST(EagleOpen, AutoTakesTheHeadThatIsNamed) {
 }
 
 class EagleMemory : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, EagleMemory, ::testing::Values("eagle3", "eagle1", "eagle1_own"),
+INSTANTIATE_TEST_SUITE_P(All, EagleMemory,
+                         ::testing::Values("eagle3", "eagle1", "eagle1_own", "block"),
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(EagleMemory, ItTakesMemoryOfThePlan) {
@@ -159,6 +160,42 @@ TEST(EagleOpen, TheFormMustBeTheOneThatIsNamed) {
   ExpectRefused(options, "draft-model", "is a head of EAGLE-3's form; choose --speculate eagle3");
   options.draft_model.clear();
   ExpectRefused(options, "speculate", "needs a head that guesses; name it with --draft-model");
+  options = Options(2);
+  options.speculate = "block";
+  ExpectRefused(options, "draft-model", "is a head of EAGLE-3's form; choose --speculate eagle3");
+  options = Options(2, "block");
+  options.speculate = "eagle3";
+  ExpectRefused(options, "draft-model",
+                "is a head of parallel EAGLE's form; choose --speculate block");
+}
+
+TEST(EagleOpen, WhatABlockCannotDoIsRefused) {
+  ExpectRefused(Beside("llama", "block"), "draft-model", "its vocabulary has 128 tokens, not 320");
+  ExpectRefused(Beside("gemma3", "block"), "draft-model",
+                "--speculate block does not work with gemma3, whose layers end in a norm");
+  ExpectRefused(Beside("qwen3_next", "block"), "draft-model",
+                "--speculate block works with models of attention alone");
+  EngineOptions options = Options(2, "block");
+  options.draft_model.clear();
+  ExpectRefused(options, "speculate",
+                "--speculate block needs a head that guesses; name it with --draft-model");
+  options = Options(5, "block");
+  options.draft_model = Folder("speculators_peagle");
+  ExpectRefused(options, "speculate-tokens",
+                "--speculate-tokens 5 is above the 4 that the head of --draft-model");
+}
+
+// Heads in the format of speculators draft as those in formats of their own.
+TEST(EagleOpen, HeadsOfSpeculatorsWork) {
+  const Request request = TinyRequest(RandomPrompt(9, 73), 20);
+  const auto plain = Ask(*OpenTiny(Options(0)), request);
+  for (const char* const head : {"speculators_eagle", "speculators_eagle3", "speculators_peagle"}) {
+    EngineOptions options = Options(3, head);
+    options.speculate = "auto";
+    const auto with = Ask(*OpenTiny(options), request);
+    EXPECT_TRUE(Of(*with) == Of(*plain)) << head;
+    EXPECT_GT(with->usage.accepted_tokens + with->usage.rejected_tokens, 0) << head;
+  }
 }
 
 TEST(EagleOpen, WhatTheFirstFormCannotDoIsRefused) {
@@ -183,6 +220,27 @@ TEST(EagleOpen, TheFirstFormWorksBesideModelsOfOtherForms) {
     EXPECT_TRUE(Of(*with) == Of(*Ask(*OpenTiny(options), request))) << model;
     EXPECT_GT(with->usage.accepted_tokens + with->usage.rejected_tokens, 0) << model;
   }
+}
+
+// Of a block as long as its guesses take one pass, whose tokens may be more than a step's.
+TEST(EagleOpen, ABlockMayHaveMoreTokensThanAStep) {
+  EngineOptions options = Options(8, "block");
+  options.max_num_seqs = 16;
+  options.max_batch_tokens = 48;  // a block is 112
+  const auto engine = OpenTiny(options);
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (uint32_t i = 0; i < 16; ++i) {
+    auto [answer, sink] = Answer::Make();
+    ASSERT_TRUE(engine->Submit(TinyRequest(RandomPrompt(1, 80 + i), 24), sink).ok());
+    answers.push_back(answer);
+  }
+  const auto plain = OpenTiny(Options(0));
+  for (uint32_t i = 0; i < 16; ++i) {
+    answers[i]->Wait();
+    const auto alone = Ask(*plain, TinyRequest(RandomPrompt(1, 80 + i), 24));
+    EXPECT_TRUE(Of(*answers[i]) == Of(*alone)) << i;
+  }
+  EXPECT_GT(Accepted(*engine), 20);
 }
 
 // Files of a head of the first form whose config.json says something else of them.

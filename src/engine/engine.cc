@@ -311,7 +311,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
     if (runner.speculate == "none")
       return InvalidArgument(
           "--speculate-synthetic takes a share of drafts, and there are none; "
-          "choose --speculate ngram, suffix, mtp, model, eagle or eagle3",
+          "choose --speculate ngram, suffix, mtp, model, eagle, eagle3 or block",
           "speculate-synthetic");
     LogWarning("--speculate-synthetic ", options.speculate_synthetic,
                ": drafts are taken by lot, for load tests; answers make no sense");

@@ -25,6 +25,13 @@ EngineOptions Eagle(const std::string& verify) {
   return options;
 }
 
+EngineOptions Block() {
+  EngineOptions options = Eagle("rejection");
+  options.speculate = "block";
+  options.draft_model = Folder("block");
+  return options;
+}
+
 EngineOptions Plain() {
   EngineOptions options = Eagle("exact");
   options.speculate = "none";
@@ -96,11 +103,15 @@ double Deviations(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 TEST(RejectionInEngines, AnswersHaveTheDistributionOfThoseWithoutDrafts) {
-  const auto plain = OpenTiny(Plain()), rejecting = OpenTiny(Eagle("rejection"));
-  const Counts without = Count(*plain), with = Count(*rejecting);
-  EXPECT_GT(Accepted(*rejecting), 0.2 * kAnswers) << "the test shows little";
-  for (int place = 0; place < kPlaces; ++place)
-    EXPECT_LT(Deviations(without[place], with[place]), 3.1) << place;
+  const auto plain = OpenTiny(Plain());
+  const Counts without = Count(*plain);
+  for (const EngineOptions& options : {Eagle("rejection"), Block()}) {
+    const auto rejecting = OpenTiny(options);
+    const Counts with = Count(*rejecting);
+    EXPECT_GT(Accepted(*rejecting), 0.2 * kAnswers) << "the test shows little";
+    for (int place = 0; place < kPlaces; ++place)
+      EXPECT_LT(Deviations(without[place], with[place]), 3.1) << options.speculate << " " << place;
+  }
   EXPECT_GT(Deviations(without[0], without[2]), 10.0) << "the test tells nothing apart";
 }
 
@@ -120,7 +131,7 @@ TEST(RejectionInEngines, MoreDraftsCountThanThoseThatAreWhatIsDrawn) {
 }
 
 TEST(RejectionInEngines, ASeedGivesTheSameAnswerAgain) {
-  for (const EngineOptions& options : {Eagle("rejection"), Mimo("mtp")}) {
+  for (const EngineOptions& options : {Eagle("rejection"), Block(), Mimo("mtp")}) {
     const auto first = OpenTiny(options), second = OpenTiny(options);
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       const auto a = Ask(*first, Sampled(seed, 30)), b = Ask(*second, Sampled(seed, 30));

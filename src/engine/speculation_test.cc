@@ -195,7 +195,7 @@ TEST(SpeculationOpen, RefusesWhatCannotWork) {
   Status status = Engine::Open(options, {}).status();
   EXPECT_EQ(status.field(), "speculate");
   EXPECT_THAT(status.message(),
-              HasSubstr("choose auto, none, ngram, suffix, mtp, model, eagle or eagle3"));
+              HasSubstr("choose auto, none, ngram, suffix, mtp, model, eagle, eagle3 or block"));
   options = WithDrafts(TinyOptions(), 9);
   EXPECT_EQ(Engine::Open(options, {}).status().field(), "speculate-tokens");
 }

@@ -81,7 +81,8 @@ Status CheckDump(const DumpWanted& wanted, const files::ModelConfig& config,
                          files::ArchitectureName(config.architecture), " end in a norm"),
                   kField);
   }
-  if (options.speculate == "mtp" || options.speculate == "eagle" || options.speculate == "eagle3") {
+  constexpr std::string_view kHeads[] = {"mtp", "eagle", "eagle3", "block"};
+  if (std::find(std::begin(kHeads), std::end(kHeads), options.speculate) != std::end(kHeads)) {
     return InvalidArgument(StrCat("--dump-activations and --speculate ", options.speculate,
                                   " read hidden states of other layers; take --speculate none"),
                            kField);

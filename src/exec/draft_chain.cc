@@ -14,10 +14,20 @@ device::View HostView(const std::vector<T>& values) {
           device::MemoryKind::kHost, device::DeviceId()};
 }
 
+ops::Tensor RowOf(const ops::Tensor& matrix, int64_t row) {
+  ops::Tensor vector = matrix.Rows(row, 1);
+  vector.rank = 1;
+  vector.dims[0] = matrix.dims[1];
+  vector.strides[0] = 1;
+  return vector;
+}
+
 }  // namespace
 
 size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* buffers) {
-  const auto& [sequences, table_width, guesses, target_ids, drawn, vocab] = sizes;
+  const auto& [sequences, table_width, guesses, target_ids, drawn, vocab, block] = sizes;
+  // Tokens of a pass.
+  const int64_t tokens = sequences * std::max(1, block);
   size_t used = 0;
   const auto take = [&](ops::Tensor* to, DType dtype, std::initializer_list<int64_t> dims) {
     int64_t count = 1;
@@ -30,10 +40,10 @@ size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* 
     part.bytes -= at;
     *to = ops::Dense(part, dtype, dims);
   };
-  for (ops::Tensor* ints : {&buffers->ids, &buffers->rows, &buffers->first, &buffers->every_row,
-                            &buffers->positions, &buffers->context, &buffers->kv_slots}) {
+  for (ops::Tensor* ints : {&buffers->ids, &buffers->rows, &buffers->first, &buffers->context})
     take(ints, DType::kI32, {sequences});
-  }
+  for (ops::Tensor* ints : {&buffers->every_row, &buffers->positions, &buffers->kv_slots})
+    take(ints, DType::kI32, {tokens});
   take(&buffers->zeros, DType::kI32, {sequences + 1});
   take(&buffers->block_table, DType::kI32, {sequences, table_width});
   take(&buffers->sample_rows, DType::kU8, {sequences, int64_t{sizeof(ops::SampleRow)}});
@@ -41,6 +51,12 @@ size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* 
   take(&buffers->top_ids, DType::kI32, {sequences, 1});
   take(&buffers->top_logprobs, DType::kF32, {sequences, 1});
   if (target_ids > 0) take(&buffers->target_ids, DType::kI32, {static_cast<int64_t>(target_ids)});
+  if (block > 0) {
+    take(&buffers->masks, DType::kI32, {tokens});
+    take(&buffers->starts, DType::kI32, {block, sequences + 1});
+    take(&buffers->block_logits, DType::kF32, {tokens, guesses});
+    if (drawn > 0) take(&buffers->picks, DType::kI32, {int64_t{block} * block, sequences});
+  }
   if (drawn == 0) return used;
   take(&buffers->drawn, DType::kF32, {drawn * sequences, guesses});
   if (target_ids > 0) take(&buffers->guess_of, DType::kI32, {vocab});
@@ -67,13 +83,17 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
                           ops::Bind<ops::PlaceTokens>(table, given.placing, records));
   if (given.drawn > 0) {
     SLUICE_ASSIGN_OR_RETURN(chain->resolve_, ops::Bind<ops::ResolveRows>(table, {}, records));
+    SLUICE_ASSIGN_OR_RETURN(
+        chain->gather_,
+        ops::Bind<ops::GatherRows>(table, {DType::kF32, given.logits.dims[1]}, records));
   }
   const Sizes sizes = {.sequences = sequences,
                        .table_width = given.table.dims[1],
                        .guesses = given.logits.dims[1],
                        .target_ids = given.target_ids.size(),
                        .drawn = given.drawn,
-                       .vocab = given.vocab};
+                       .vocab = given.vocab,
+                       .block = given.block};
   SLUICE_ASSIGN_OR_RETURN(chain->memory_,
                           device.Allocate(DeviceBytes(sizes), device::MemoryKind::kDevice));
   Carve(chain->memory_.view(), sizes, &chain->buffers_);
@@ -85,7 +105,7 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
 Status DraftChain::Fill(device::Device& device) {
   const auto count = static_cast<size_t>(sequences_);
   const std::vector<ops::SampleRow> rows(count, ops::SampleRow{.temperature = 0.0f});
-  std::vector<int32_t> numbers(count);
+  std::vector<int32_t> numbers(static_cast<size_t>(buffers_.every_row.dims[0]));
   std::iota(numbers.begin(), numbers.end(), 0);
   const std::vector<int32_t> zeros(count + 1);
   const auto to = [](const ops::Tensor& tensor, size_t bytes) {
@@ -106,7 +126,34 @@ Status DraftChain::Fill(device::Device& device) {
   }
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   SLUICE_RETURN_IF_ERROR(device.Copy(*stream, items));
+  if (shared_.block > 0) SLUICE_RETURN_IF_ERROR(FillBlocks(device, *stream));
   return stream->Synchronize();
+}
+
+// Blocks of a step that guesses for fewer sequences than it has room for are computed for all of
+// them: those that are too many read blocks of the cache that are there, and nobody reads them.
+Status DraftChain::FillBlocks(device::Device& device, device::Stream& stream) {
+  const int64_t block = shared_.block;
+  const std::vector<int32_t> masks(static_cast<size_t>(block * sequences_), shared_.mask_token);
+  const std::vector<int32_t> tables(static_cast<size_t>(sequences_ * buffers_.block_table.dims[1]));
+  std::vector<int32_t> starts, picks;
+  for (int64_t tokens = 1; tokens <= block; ++tokens) {
+    for (int64_t s = 0; s <= sequences_; ++s) starts.push_back(static_cast<int32_t>(s * tokens));
+    for (int64_t i = 0; i < block; ++i) {
+      for (int64_t s = 0; s < sequences_; ++s)
+        picks.push_back(static_cast<int32_t>(s * tokens + std::min(i, tokens - 1)));
+    }
+  }
+  std::vector<device::CopyItem> items;
+  const auto add = [&](const ops::Tensor& tensor, const std::vector<int32_t>& values) {
+    const device::View from = HostView(values);
+    items.push_back({{tensor.data, from.bytes, tensor.memory, tensor.device}, from});
+  };
+  add(buffers_.masks, masks);
+  add(buffers_.block_table, tables);
+  add(buffers_.starts, starts);
+  if (!buffers_.picks.empty()) add(buffers_.picks, picks);
+  return device.Copy(stream, items);
 }
 
 ops::Tensor DraftChain::rows(int64_t drafts) const { return buffers_.rows.Rows(0, drafts); }
@@ -143,9 +190,40 @@ Status DraftChain::NextBehind(device::Stream& stream, const StepInputs& given,
 
 Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
                         int moved) {
+  return Take(stream, given, logits(drafts, number), drafts, number, moved);
+}
+
+ops::Tensor DraftChain::block_logits(int64_t drafts, int tokens) const {
+  return buffers_.block_logits.Rows(0, drafts * tokens);
+}
+
+Status DraftChain::KeepBlock(device::Stream& stream, const StepInputs& given, int64_t drafts,
+                             int tokens) {
+  const ops::Tensor all = block_logits(drafts, tokens);
+  for (int i = 0; i < tokens; ++i) {
+    const int number = 2 + i;
+    ops::Tensor taken = all;
+    if (shared_.drawn > 0) {
+      // What they are drawn from stays, guess by guess.
+      taken = logits(drafts, number);
+      const int64_t pick = int64_t{tokens - 1} * shared_.block + i;
+      const ops::Tensor rows = RowOf(buffers_.picks, pick).Rows(0, drafts);
+      SLUICE_RETURN_IF_ERROR(gather_(stream, {all, rows, taken}));
+    } else {
+      taken.data += i * all.strides[0] * static_cast<int64_t>(sizeof(float));
+      taken.strides[0] = tokens * all.strides[0];
+      taken.dims[0] = drafts;
+    }
+    SLUICE_RETURN_IF_ERROR(Take(stream, given, taken, drafts, number, /*moved=*/0));
+  }
+  return OkStatus();
+}
+
+Status DraftChain::Take(device::Stream& stream, const StepInputs& given, const ops::Tensor& logits,
+                        int64_t drafts, int number, int moved) {
   ops::Sample::Args sampling;
   const bool draws = shared_.drawn > 0;
-  sampling.logits = logits(drafts, number);
+  sampling.logits = logits;
   sampling.rows = (draws ? given.draft_rows : buffers_.sample_rows).Rows(0, drafts);
   sampling.outputs = buffers_.outputs.Rows(0, drafts);
   sampling.top_ids = buffers_.top_ids.Rows(0, drafts);
@@ -165,12 +243,26 @@ Status DraftChain::Keep(device::Stream& stream, const StepInputs& given, int64_t
 Status DraftChain::Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
                          model::DeviceBatch* batch, model::GroupInputs* group) {
   batch->token_ids = buffers_.ids.Rows(0, drafts);
-  batch->positions = buffers_.positions.Rows(0, drafts);
-  batch->query_start = given.draft_start;
+  return PlaceAt(stream, given, given.draft_start, drafts, drafts, batch, group);
+}
+
+Status DraftChain::PlaceBlock(device::Stream& stream, const StepInputs& given, int64_t drafts,
+                              int tokens, model::DeviceBatch* batch, model::GroupInputs* group) {
+  CHECK(tokens > 0 && tokens <= shared_.block, tokens, " of ", shared_.block);
+  batch->token_ids = buffers_.masks.Rows(0, drafts * tokens);
+  const ops::Tensor start = RowOf(buffers_.starts, tokens - 1).Rows(0, drafts + 1);
+  return PlaceAt(stream, given, start, drafts, drafts * tokens, batch, group);
+}
+
+Status DraftChain::PlaceAt(device::Stream& stream, const StepInputs& given,
+                           const ops::Tensor& start, int64_t drafts, int64_t tokens,
+                           model::DeviceBatch* batch, model::GroupInputs* group) {
+  batch->positions = buffers_.positions.Rows(0, tokens);
+  batch->query_start = start;
   batch->context = buffers_.context.Rows(0, drafts);
-  batch->logits_rows = buffers_.every_row.Rows(0, drafts);
-  *group = {buffers_.kv_slots.Rows(0, drafts), buffers_.block_table.Rows(0, drafts)};
-  return place_(stream, {.query_start = given.draft_start,
+  batch->logits_rows = buffers_.every_row.Rows(0, tokens);
+  *group = {buffers_.kv_slots.Rows(0, tokens), buffers_.block_table.Rows(0, drafts)};
+  return place_(stream, {.query_start = start,
                          .first = buffers_.first.Rows(0, drafts),
                          .unsure = buffers_.zeros.Rows(0, drafts),
                          .slots = given.draft_slots,

@@ -10,6 +10,7 @@
 
 #include "exec/step_inputs.h"
 #include "ops/draft_tokens.h"
+#include "ops/embedding.h"
 #include "ops/place_tokens.h"
 #include "ops/sampling.h"
 #include "ops/token_counts.h"
@@ -31,6 +32,9 @@ class DraftChain {
     // from is kept until they are verified; 0: the likeliest are taken.
     int drawn = 0;
     int64_t vocab = 0;  // of the model
+    // For PlaceBlock: tokens of a sequence, at most, and the id of each; 0: it is not called.
+    int block = 0;
+    int32_t mask_token = 0;
   };
   // What Make takes memory for.
   struct Sizes {
@@ -39,6 +43,7 @@ class DraftChain {
     size_t target_ids = 0;  // of Shared, as the next two
     int drawn = 0;
     int64_t vocab = 0;
+    int block = 0;
   };
   static Result<std::unique_ptr<DraftChain>> Make(device::Device& device, int64_t sequences,
                                                   Shared shared,
@@ -69,6 +74,14 @@ class DraftChain {
   // every group that uses the blocks.
   Status Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
                model::DeviceBatch* batch, model::GroupInputs* group);
+  // A pass over a block of `tokens` mask tokens of each sequence, behind the guess of number 1, as
+  // Place; every token gives logits.
+  Status PlaceBlock(device::Stream& stream, const StepInputs& given, int64_t drafts, int tokens,
+                    model::DeviceBatch* batch, model::GroupInputs* group);
+  // F32 [drafts * tokens, guesses]: where that pass leaves them, sequence by sequence.
+  ops::Tensor block_logits(int64_t drafts, int tokens) const;
+  // Takes the guesses of numbers from 2 on from there.
+  Status KeepBlock(device::Stream& stream, const StepInputs& given, int64_t drafts, int tokens);
 
  private:
   struct Buffers {
@@ -78,11 +91,25 @@ class DraftChain {
     ops::Tensor target_ids;  // I32 [guesses]; empty: ids are the same
     ops::Tensor drawn;       // F32 [numbers * sequences, guesses], logits; empty: none is drawn
     ops::Tensor guess_of;    // I32 [vocab], what target_ids are by id; empty as those
+    // Of blocks, empty without them. Row t - 1 of starts is query_start of blocks of t tokens, and
+    // row (t - 1) * block + i of picks has the rows of logits of their token i.
+    ops::Tensor masks;         // I32 [block * sequences]: ids
+    ops::Tensor starts;        // I32 [block, sequences + 1]
+    ops::Tensor picks;         // I32 [block * block, sequences]; empty where none is drawn
+    ops::Tensor block_logits;  // F32 [block * sequences, guesses]
   };
   static size_t Carve(const device::View& view, const Sizes& sizes, Buffers* buffers);
   DraftChain(int64_t sequences, Shared shared)
       : sequences_(sequences), shared_(std::move(shared)) {}
   Status Fill(device::Device& device);
+  Status FillBlocks(device::Device& device, device::Stream& stream);
+  // Keep, from `logits`.
+  Status Take(device::Stream& stream, const StepInputs& given, const ops::Tensor& logits,
+              int64_t drafts, int number, int moved);
+  // Place of `tokens` of each sequence, where `start` says.
+  Status PlaceAt(device::Stream& stream, const StepInputs& given, const ops::Tensor& start,
+                 int64_t drafts, int64_t tokens, model::DeviceBatch* batch,
+                 model::GroupInputs* group);
 
   const int64_t sequences_;
   const Shared shared_;
@@ -93,6 +120,7 @@ class DraftChain {
   ops::Bound<ops::Sample> sample_;
   ops::Bound<ops::PlaceTokens> place_;
   ops::Bound<ops::ResolveRows> resolve_;  // of those that are drawn
+  ops::Bound<ops::GatherRows> gather_;    // of blocks that are drawn
 };
 
 }  // namespace sluice::exec

@@ -1,6 +1,8 @@
 #include "exec/draft_files.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -65,11 +67,11 @@ Status CheckModel(const files::ModelFiles& target, const files::ModelFiles& draf
 // early one, a middle one and a late one.
 std::vector<int> UsualLayers(int layers) { return {1, layers / 2 - 1, layers - 4}; }
 
-// Of a head of the third form, which reads what layers of the model add up to.
-Status CheckLayers(const files::ModelFiles& target) {
+// Of a head that reads layers, that is what layers of the model add up to.
+Status CheckLayers(const files::ModelFiles& target, std::string_view proposer) {
   const files::ModelConfig& model = target.config;
   const auto wrong = [&](std::string_view why) {
-    return Wrong(StrCat("--speculate eagle3 does not work with ",
+    return Wrong(StrCat("--speculate ", proposer, " does not work with ",
                         files::ArchitectureName(model.architecture), ", ", why,
                         "; leave --draft-model out"));
   };
@@ -98,14 +100,27 @@ Status ChooseLayers(const files::ModelFiles& target, files::EagleFiles* eagle) {
   return OkStatus();
 }
 
+// Whether the embedding of the head, if it has one, is the model's to the bit, as many were
+// published that a copy of it was put beside. Those that differ do so soon.
+bool SharesEmbedding(const files::ModelFiles& target, const files::EagleFiles& eagle) {
+  const files::HfTensors& names = files::InfoOf(target.config.architecture).hf_tensors;
+  const std::string name = StrCat(names.embedding, ".weight");
+  const files::FileTensor* const ours = target.tensors->Find(StrCat(names.decoder, name));
+  const files::FileTensor* theirs = eagle.tensors->Find("embed_tokens.weight");
+  if (theirs == nullptr) theirs = eagle.tensors->Find("model.embed_tokens.weight");
+  return ours != nullptr && theirs != nullptr && ours->dtype == theirs->dtype &&
+         ours->shape == theirs->shape && ours->data.size() == theirs->data.size() &&
+         std::memcmp(ours->data.data(), theirs->data.data(), ours->data.size()) == 0;
+}
+
 Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
   const files::ModelConfig& model = target.config;
   const files::EagleConfig& head = eagle->config;
-  const bool third = head.form == files::EagleForm::kThird;
+  const bool third = files::ReadsLayers(head.form);
   const char* const proposer = DraftFiles::ProposerOf(head.form);
   SLUICE_RETURN_IF_ERROR(CheckNoStates(target, proposer));
   SLUICE_RETURN_IF_ERROR(CheckTarget(target, proposer));
-  if (third) SLUICE_RETURN_IF_ERROR(CheckLayers(target));
+  if (third) SLUICE_RETURN_IF_ERROR(CheckLayers(target, proposer));
   if (!third && model.logit_scale != 1.0f)
     return Wrong(StrCat("--speculate eagle does not work with ",
                         files::ArchitectureName(model.architecture),
@@ -120,7 +135,30 @@ Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
     return NotMadeFor(*eagle,
                       StrCat("it has no embedding of its own, and is ", head.layer.hidden_size,
                              " numbers wide, not ", model.hidden_size));
+  if (SharesEmbedding(target, *eagle)) eagle->config.own_embedding = false;
   return third ? ChooseLayers(target, eagle) : OkStatus();
+}
+
+// How many tokens a block may have, where the head's files say what it was trained for.
+Status CheckBlock(const files::EagleFiles& eagle, const EngineOptions& options) {
+  const int most = eagle.config.block_tokens;
+  if (most == 0 || options.speculate_tokens <= most) return OkStatus();
+  return InvalidArgument(StrCat("--speculate-tokens ", options.speculate_tokens, " is above the ",
+                                most, " that the head of --draft-model ",
+                                Quote(options.draft_model), " guesses at once; lower it to ", most),
+                         "speculate-tokens");
+}
+
+std::string_view NameOf(files::EagleForm form) {
+  switch (form) {
+    case files::EagleForm::kFirst:
+      return "EAGLE's first form";
+    case files::EagleForm::kThird:
+      return "EAGLE-3's form";
+    case files::EagleForm::kParallel:
+      break;
+  }
+  return "parallel EAGLE's form";
 }
 
 // Whether --speculate names the head's form, if it names one.
@@ -128,8 +166,7 @@ Status CheckForm(const files::EagleFiles& eagle, const EngineOptions& options) {
   const char* const proposer = DraftFiles::ProposerOf(eagle.config.form);
   if (options.speculate == "auto" || options.speculate == proposer) return OkStatus();
   return Wrong(StrCat("--draft-model ", Quote(options.draft_model), " is a head of ",
-                      eagle.config.form == files::EagleForm::kFirst ? "EAGLE's first" : "EAGLE-3's",
-                      " form; choose --speculate ", proposer));
+                      NameOf(eagle.config.form), "; choose --speculate ", proposer));
 }
 
 Status OfDraft(const Status& status) {
@@ -141,7 +178,7 @@ Status OfDraft(const Status& status) {
 Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOptions& options) {
   DraftFiles draft;
   const std::string& wanted = options.speculate;
-  const bool takes_head = wanted == "eagle" || wanted == "eagle3",
+  const bool takes_head = wanted == "eagle" || wanted == "eagle3" || wanted == "block",
              takes_one = wanted == "model" || takes_head, named = !options.draft_model.empty();
   if (takes_one && !named)
     return InvalidArgument(
@@ -159,6 +196,7 @@ Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOption
     if (!opened.ok()) return OfDraft(opened.status());
     SLUICE_RETURN_IF_ERROR(CheckForm(*opened, options));
     SLUICE_RETURN_IF_ERROR(CheckEagle(target, &*opened));
+    SLUICE_RETURN_IF_ERROR(CheckBlock(*opened, options));
     draft.eagle = std::make_unique<files::EagleFiles>(*std::move(opened));
     return draft;
   }

@@ -21,7 +21,15 @@ struct DraftFiles {
     return eagle != nullptr ? ProposerOf(eagle->config.form) : "model";
   }
   static const char* ProposerOf(files::EagleForm form) {
-    return form == files::EagleForm::kFirst ? "eagle" : "eagle3";
+    switch (form) {
+      case files::EagleForm::kFirst:
+        return "eagle";
+      case files::EagleForm::kThird:
+        return "eagle3";
+      case files::EagleForm::kParallel:
+        break;
+    }
+    return "block";
   }
 };
 

@@ -4,6 +4,7 @@
 // thread only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -37,7 +38,14 @@ struct DraftOf {
   model::ModelOptions options = {};
   // Whatever guesses, a head of the model too: DraftChain::Shared::drawn.
   int drawn = 0;
+  int tokens = 0;  // guesses of a sequence behind a step, at most
 
+  // Of a head of the parallel form: tokens of a sequence in the pass behind the first guess; else
+  // 0.
+  int block() const {
+    const bool parallel = eagle != nullptr && eagle->form == files::EagleForm::kParallel;
+    return parallel ? std::max(0, tokens - 1) : 0;
+  }
   // Of the model or of the head's layers; null: nothing guesses.
   const files::ModelConfig* config() const { return eagle != nullptr ? &eagle->layer : model; }
 };

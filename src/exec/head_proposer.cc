@@ -38,7 +38,8 @@ size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
                                                  : int64_t{config.vocab_size},
                                   .target_ids = sizes.target_ids,
                                   .drawn = sizes.drawn,
-                                  .vocab = config.vocab_size});
+                                  .vocab = config.vocab_size,
+                                  .block = sizes.block});
 }
 
 Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device, int64_t width,
@@ -102,6 +103,7 @@ Status HeadProposer::GuessAll(device::Stream& stream, const StepInputs& given,
   SLUICE_RETURN_IF_ERROR(PassFurtherHeads(stream, given, placed, drafts, guesses, observer));
   if (drafts == 0) return OkStatus();
   next_pass_.groups.assign(groups, {});
+  if (shared_.chain.block > 0) return GuessBlock(stream, given, drafts, guesses);
   for (int number = shared_.heads + 1; number <= guesses; ++number) {
     SLUICE_RETURN_IF_ERROR(
         chain_->Place(stream, given, drafts, &next_pass_, &next_pass_.groups[group()]));
@@ -109,6 +111,19 @@ Status HeadProposer::GuessAll(device::Stream& stream, const StepInputs& given,
         Guess(stream, next_pass_, buffers_.hidden.Rows(0, drafts), given, number, nullptr));
   }
   return OkStatus();
+}
+
+Status HeadProposer::GuessBlock(device::Stream& stream, const StepInputs& given, int64_t drafts,
+                                int guesses) {
+  const int tokens = guesses - 1;
+  if (tokens == 0) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(
+      chain_->PlaceBlock(stream, given, drafts, tokens, &next_pass_, &next_pass_.groups[group()]));
+  model::ForwardContext context = shared_.context;
+  context.stream = &stream;
+  SLUICE_RETURN_IF_ERROR(
+      shared_.pass(context, next_pass_, {}, {chain_->block_logits(drafts, tokens)}, /*number=*/2));
+  return chain_->KeepBlock(stream, given, drafts, tokens);
 }
 
 Status HeadProposer::PassFurtherHeads(device::Stream& stream, const StepInputs& given,

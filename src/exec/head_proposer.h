@@ -4,7 +4,8 @@
 // guesses. Each further head passes over the same positions, with the tokens one further behind,
 // beside what the head before it gave, and gives the guesses of its number. Each guess behind these
 // is a pass of the last head over one token of each sequence that goes on guessing, at the position
-// behind, beside what it gave itself. Step thread only.
+// behind, beside what it gave itself; or one pass over mask tokens gives all of them (a block, as a
+// head of files::EagleForm::kParallel has it). Step thread only.
 //
 // Where a step ends in the midst of a prompt, heads behind the first see there the one token behind
 // it that is known again and again: their drafts behind such a place may be worse.
@@ -45,6 +46,7 @@ class HeadProposer final : public DeviceProposer {
     DType dtype = DType::kF32;  // of what a pass gives
     size_t target_ids = 0;      // DraftChain::Shared::target_ids
     int drawn = 0;              // DraftChain::Shared::drawn
+    int block = 0;              // DraftChain::Shared::block
     int heads = 1;
   };
   // `width` of what a pass gives.
@@ -79,6 +81,8 @@ class HeadProposer final : public DeviceProposer {
   // One pass, and its guesses to their slots.
   Status Guess(device::Stream& stream, const model::DeviceBatch& batch, const ops::Tensor& hidden,
                const StepInputs& given, int number, model::LayerObserver* observer);
+  // The pass that gives all guesses behind the first.
+  Status GuessBlock(device::Stream& stream, const StepInputs& given, int64_t drafts, int guesses);
   // The passes of all heads but the first over the step's tokens, in first_pass_; `drafts` of them
   // go on guessing, up to number `guesses`.
   Status PassFurtherHeads(device::Stream& stream, const StepInputs& given,

@@ -130,6 +130,13 @@ Result<DraftPlan> PlanDraft(const DraftFiles& draft, const files::ModelFiles& ta
     plan.weights = *std::move(weights);
   }
   plan.of.options.max_logits_rows = options.max_num_seqs;
+  plan.of.tokens = DraftTokens(options);
+  if (plan.of.block() > 0) {
+    // One pass computes all of them.
+    const int64_t tokens = int64_t{options.max_num_seqs} * plan.of.block();
+    plan.of.options.max_logits_rows = std::max(plan.of.options.max_logits_rows, tokens);
+    plan.of.options.max_tokens = std::max(plan.of.options.max_tokens, tokens);
+  }
   if (options.speculate_verify == "rejection") plan.of.drawn = DraftTokens(options);
   if (options.max_model_len == 0) plan.of.options.max_model_len = target.config.context_length;
   return plan;

@@ -93,6 +93,15 @@ ops::StepLimits StepLimitsOf(const InputLimits& limits) {
           .positions = limits.positions};
 }
 
+// Of a step, or of the block of a head behind it, which may have more tokens.
+ops::StepLimits LargestPass(const InputLimits& limits, const model::EagleHead* head) {
+  ops::StepLimits largest = StepLimitsOf(limits);
+  if (head == nullptr) return largest;
+  largest.tokens = std::max(largest.tokens, head->options().max_tokens);
+  largest.logits_rows = std::max(largest.logits_rows, head->options().max_logits_rows);
+  return largest;
+}
+
 // What steps read besides weights and KV, on a device with memory of its own.
 struct InputMemoryBytes {
   size_t parameters = 0, placed = 0, tables = 0;
@@ -158,9 +167,13 @@ size_t Executor::GraphBytes(const files::ModelConfig& config,
   const int heads = model_options.mtp_heads;
   const bool head = heads > 0 || draft.eagle != nullptr;
   const int64_t layers = draft.eagle != nullptr ? draft.eagle->layer.num_layers : 1;
+  const auto passes = [&](int guesses) {
+    const bool block = draft.block() > 0;
+    return std::max({1, heads, block ? std::min(guesses, 2) : guesses});
+  };
   for (int guesses = 0; head && guesses <= options.draft_tokens; ++guesses)
-    sampling += kLaunchesOfStep +
-                std::max({1, heads, guesses}) * (layers * kLaunchesOfLayer + kLaunchesOfGuess);
+    sampling += kLaunchesOfStep + passes(guesses) * layers * kLaunchesOfLayer +
+                std::max({1, heads, guesses}) * kLaunchesOfGuess;
   for (int guesses = 0; draft.model != nullptr && guesses <= options.draft_tokens; ++guesses)
     sampling += kLaunchesOfStep +
                 (1 + guesses) * (draft.model->num_layers * kLaunchesOfLayer + kLaunchesOfStep);
@@ -236,7 +249,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   }
   if (wanted.bindings != nullptr) {
     SLUICE_RETURN_IF_ERROR(executor->stream_->ReserveScratch(
-        ops::ScratchBytes(*wanted.bindings, StepLimitsOf(limits))));
+        ops::ScratchBytes(*wanted.bindings, LargestPass(limits, wanted.eagle_head))));
   }
   executor->info_ = {.kv_groups = store.groups(),
                      .max_model_len = static_cast<int>(limits.positions),

@@ -26,14 +26,17 @@ HeadProposer::Sizes ProposerSizes(const model::ModelOptions& options, int max_nu
           .heads = std::max(1, options.mtp_heads)};
 }
 
-// Of one of EAGLE's form, which is applied again to what its layers gave.
+// Of one of EAGLE's form, which is applied again to what its layers gave, or of the parallel form
+// to a block of so many tokens.
 HeadProposer::Sizes ProposerSizes(const files::EagleConfig& eagle,
-                                  const model::ModelOptions& options, int max_num_seqs, int drawn) {
+                                  const model::ModelOptions& options, int max_num_seqs, int drawn,
+                                  int block) {
   return {.tokens = options.max_tokens,
           .sequences = max_num_seqs,
           .dtype = ops::ResidualDType(options.activation),
           .target_ids = eagle.target_ids.size(),
-          .drawn = drawn};
+          .drawn = drawn,
+          .block = block};
 }
 
 // See DraftChain::Shared.
@@ -47,10 +50,11 @@ size_t DraftBytes(const DraftOf& draft, const model::ModelOptions& options, int 
     return rope +
            DraftModelProposer::DeviceBytes(*draft.model, draft.options, max_num_seqs, draft.drawn);
   return rope + HiddenBytes(draft.eagle->read_width(), options) +
+         model::EagleHead::DeviceBytes(*draft.eagle, draft.options) +
          DraftKv::DeviceBytes(/*groups=*/1, max_num_seqs) +
          HeadProposer::DeviceBytes(
              draft.eagle->layer, draft.options,
-             ProposerSizes(*draft.eagle, draft.options, max_num_seqs, draft.drawn));
+             ProposerSizes(*draft.eagle, draft.options, max_num_seqs, draft.drawn, draft.block()));
 }
 
 }  // namespace
@@ -117,9 +121,13 @@ Status Executor::MakeEagle(const Options& wanted) {
   SLUICE_RETURN_IF_ERROR(MakeHidden(config.read_width()));
   hidden_layers_ = config.hidden_layers;
   HeadProposer::Shared shared;
-  shared.pass = [&head](auto& context, auto& batch, auto& hidden, auto& outputs, int number) {
+  const bool parallel = config.form == files::EagleForm::kParallel;
+  const int block = parallel ? std::max(0, wanted.draft_tokens - 1) : 0;
+  shared.pass = [&head, parallel](auto& context, auto& batch, auto& hidden, auto& outputs,
+                                  int number) {
     using Of = model::EagleHead::Of;
-    return head.Draft(context, batch, hidden, number == 1 ? Of::kModel : Of::kItself, outputs);
+    const Of behind = parallel ? Of::kMask : Of::kItself;
+    return head.Draft(context, batch, hidden, number == 1 ? Of::kModel : behind, outputs);
   };
   shared.group = FollowedGroup(store_.groups());
   CHECK(shared.group >= 0, "the model has no group of full attention");
@@ -130,12 +138,14 @@ Status Executor::MakeEagle(const Options& wanted) {
   shared.chain.logits =
       ops::Dense(logits_.view(), DType::kF32, {wanted.max_num_seqs, config.draft_vocab_size});
   shared.chain.target_ids = config.target_ids;
+  shared.chain.block = block;
+  shared.chain.mask_token = config.mask_token;
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(
-      proposer_, HeadProposer::Make(
-                     device_, config.layer.hidden_size,
-                     ProposerSizes(config, head.options(), wanted.max_num_seqs, DrawnOf(wanted)),
-                     std::move(shared), wanted.bindings));
+      proposer_, HeadProposer::Make(device_, config.layer.hidden_size,
+                                    ProposerSizes(config, head.options(), wanted.max_num_seqs,
+                                                  DrawnOf(wanted), block),
+                                    std::move(shared), wanted.bindings));
   return OkStatus();
 }
 

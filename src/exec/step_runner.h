@@ -107,7 +107,7 @@ struct RunnerInfo {
   int expert_groups = 1;  // of each layer's experts, as the router has them
   int depth = 1;          // steps that may be unfinished at once
   // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp",
-  // "model", "eagle" and "eagle3" the runner makes them.
+  // "model", "eagle", "eagle3" and "block" the runner makes them.
   std::string speculate;
   size_t weight_bytes = 0, kv_bytes = 0;
   std::string device_name, device_id, device_reason, isa;

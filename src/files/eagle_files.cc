@@ -15,6 +15,7 @@
 #include "files/mapped_file.h"
 #include "files/pytorch_file.h"
 #include "files/safetensors.h"
+#include "files/speculators_config.h"
 #include "files/target_ids.h"
 
 namespace sluice::files {
@@ -31,7 +32,12 @@ constexpr std::string_view kLayerClass = "LlamaForCausalLM";
 constexpr std::string_view kLayerClasses[] = {kLayerClass, "Qwen2ForCausalLM"};
 
 constexpr char kJoin[] = "fc.weight", kJoinBias[] = "fc.bias";
+// As speculators spells these of the first form.
+constexpr char kFusion[] = "fusion_fc.weight", kFusionBias[] = "fusion_fc.bias";
 constexpr char kEmbedding[] = "embed_tokens.weight";
+constexpr char kMaskHidden[] = "mask_hidden";
+// What config.json calls the mask token, by P-EAGLE's own trainer, vLLM and its speculators.
+constexpr std::string_view kMaskTokens[] = {"ptd_token_id", "pard_token", "mask_token_id"};
 
 bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -50,12 +56,16 @@ Result<Json> ReadConfig(const std::string& path) {
   return ParseModelJson(text, "config.json");
 }
 
-// What the file says in "eagle_config" of the layers that the head reads, if it does.
+// What the file says of the layers that the head reads, if it does: in "eagle_config" they are
+// counted by what they give, as SpecForge does, and beside it by what they are given, as vLLM does.
 Status ReadHiddenLayers(const JsonFields& fields, std::vector<int>* layers) {
-  SLUICE_ASSIGN_OR_RETURN(const auto eagle, fields.Object("eagle_config"));
-  if (!eagle) return OkStatus();
   constexpr std::string_view kKey = "eagle_aux_hidden_state_layer_ids";
-  SLUICE_RETURN_IF_ERROR(eagle->Ids(kKey, {0, kLayersRange.max - 1}, layers));
+  SLUICE_ASSIGN_OR_RETURN(const auto eagle, fields.Object("eagle_config"));
+  if (eagle) SLUICE_RETURN_IF_ERROR(eagle->Ids(kKey, {0, kLayersRange.max - 1}, layers));
+  if (layers->empty() && fields.Has(kKey)) {
+    SLUICE_RETURN_IF_ERROR(fields.Ids(kKey, {1, kLayersRange.max}, layers));
+    for (int& layer : *layers) --layer;
+  }
   if (layers->empty()) return OkStatus();
   const bool ascending =
       std::adjacent_find(layers->begin(), layers->end(), std::greater_equal<>()) == layers->end();
@@ -80,11 +90,28 @@ const FileTensor* FindEither(const TensorSource& tensors, std::string_view name)
   return tensor != nullptr ? tensor : tensors.Find(StrCat("model.", name));
 }
 
+// The key that names the mask token, if there is one.
+std::string_view MaskTokenKey(const JsonFields& fields) {
+  for (const std::string_view key : kMaskTokens) {
+    const Json* value = fields.Find(key);
+    if (value != nullptr && !value->is_null()) return key;
+  }
+  return "";
+}
+
+// Of a head that reads layers of the model.
+EagleForm LayersForm(const JsonFields& fields, const TensorSource& tensors) {
+  const bool parallel =
+      FindEither(tensors, kMaskHidden) != nullptr || !MaskTokenKey(fields).empty();
+  return parallel ? EagleForm::kParallel : EagleForm::kThird;
+}
+
 // Of a head whose class says what its layers are.
-EagleForm FormOf(const TensorSource& tensors) {
-  const bool third = FindEither(tensors, kTargetIds) != nullptr ||
-                     FindEither(tensors, "midlayer.self_attn.q_proj.weight") != nullptr;
-  return third ? EagleForm::kThird : EagleForm::kFirst;
+EagleForm FormOf(const JsonFields& fields, const TensorSource& tensors) {
+  const bool layers = FindEither(tensors, kTargetIds) != nullptr ||
+                      FindEither(tensors, kMaskHidden) != nullptr ||
+                      FindEither(tensors, "midlayer.self_attn.q_proj.weight") != nullptr;
+  return layers ? LayersForm(fields, tensors) : EagleForm::kFirst;
 }
 
 // vLLM's old spelling has the layers' config in "model", beside what is said of the head.
@@ -104,10 +131,34 @@ Result<Json> Flattened(Json config) {
   return flat;
 }
 
-Status ReadThirdForm(const JsonFields& fields, EagleConfig* eagle) {
-  if (eagle->layer.num_layers != 1)
-    return BadModel(StrCat("\"num_hidden_layers\" is ", eagle->layer.num_layers,
-                           "; heads of EAGLE-3's form have one layer"));
+// What a head of the parallel form has besides.
+Status ReadParallelForm(const JsonFields& fields, const TensorSource& tensors, EagleConfig* eagle) {
+  if (FindEither(tensors, kMaskHidden) == nullptr)
+    return BadModel(
+        StrCat("config.json names a mask token, as for drafts of one pass, and there is "
+               "no tensor ",
+               Quote(kMaskHidden), "; the download may be incomplete"));
+  const std::string_view key = MaskTokenKey(fields);
+  if (key.empty())
+    return BadModel(StrCat("the head has the tensor ", Quote(kMaskHidden),
+                           ", and config.json names no mask token (", Quote(kMaskTokens[0]), ", ",
+                           Quote(kMaskTokens[1]), " or ", Quote(kMaskTokens[2]),
+                           "); the download may be incomplete"));
+  return fields.Int(key, {0, eagle->layer.vocab_size - 1}, &eagle->mask_token);
+}
+
+Status ReadThirdForm(const JsonFields& fields, const TensorSource& tensors, EagleConfig* eagle) {
+  const auto sees_all = [](const LayerConfig& layer) { return layer.kind == LayerKind::kFull; };
+  if (!std::all_of(eagle->layer.layers.begin(), eagle->layer.layers.end(), sees_all))
+    return BadModel("layers of the head have windows, which is not supported for heads");
+  SLUICE_RETURN_IF_ERROR(fields.Bool("norm_before_residual", &eagle->norm_before_residual));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("norm_before_fc", &eagle->norm_before_join));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("fc_norm", &eagle->norm_each_before_join));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("norm_output", &eagle->norm_output));
+  if (eagle->norm_before_join && eagle->norm_each_before_join)
+    return BadModel("\"norm_before_fc\" and \"fc_norm\" are both true, and a head has one of them");
+  if (eagle->form == EagleForm::kParallel)
+    SLUICE_RETURN_IF_ERROR(ReadParallelForm(fields, tensors, eagle));
   SLUICE_RETURN_IF_ERROR(
       fields.Int("target_hidden_size", kHiddenRange, &eagle->target_hidden_size));
   SLUICE_RETURN_IF_ERROR(
@@ -117,9 +168,10 @@ Status ReadThirdForm(const JsonFields& fields, EagleConfig* eagle) {
 
 // What some that are derived from the first form add, without which their drafts would be wrong.
 Status ReadFirstForm(const JsonFields& fields, const TensorSource& tensors, EagleConfig* eagle) {
-  bool norms = false;
+  bool norms = false, more = false;
   SLUICE_RETURN_IF_ERROR(fields.Bool("add_para_norm", &norms));
-  if (norms || FindEither(tensors, "layers.0.input_layernorm.weight") != nullptr)
+  SLUICE_RETURN_IF_ERROR(fields.Bool("layernorms", &more));
+  if (norms || more || FindEither(tensors, "layers.0.input_layernorm.weight") != nullptr)
     return BadModel(
         "the head has norms before its first layer, which those of EAGLE's form lack; heads with "
         "them are not supported");
@@ -132,26 +184,47 @@ Status ReadFirstForm(const JsonFields& fields, const TensorSource& tensors, Eagl
   if (!std::all_of(eagle->layer.layers.begin(), eagle->layer.layers.end(), sees_all))
     return BadModel("layers of the head have windows, which is not supported for heads");
   // Whether there are biases no key says that all writers agree on.
-  eagle->layer.attention_bias = FindEither(tensors, "layers.0.self_attn.q_proj.bias") != nullptr;
+  eagle->layer.attention_bias = FindEither(tensors, "layers.0.self_attn.q_proj.bias") != nullptr ||
+                                FindEither(tensors, "transformer.self_attn.q_proj.bias") != nullptr;
   return OkStatus();
 }
 
-Result<EagleConfig> ReadEagleConfig(Json config, const TensorSource& tensors) {
-  EagleConfig eagle;
-  const std::string name = ClassOf(config);
+// Whether the product is there that joins what a head reads.
+bool Joins(const TensorSource& tensors) {
+  return FindEither(tensors, kJoin) != nullptr || FindEither(tensors, kFusion) != nullptr;
+}
+
+// Of a head in a format of its own, its form, and in *config what is said of its layers.
+Result<EagleForm> ReadForm(const TensorSource& tensors, Json* config) {
+  const std::string name = ClassOf(*config);
   const bool first = IsOneOf(kFirstClasses, name), bare = IsOneOf(kLayerClasses, name);
   if (name != kThirdClass && !first && !bare)
     return BadModel(StrCat("config.json names no head of EAGLE's form but ", Quote(name), "; ",
                            kThirdClass, " and ", kFirstClasses[0], " are supported"));
-  if (name != kThirdClass && FindEither(tensors, kJoin) == nullptr)
+  if (name != kThirdClass && !Joins(tensors))
     return BadModel(StrCat("there is no tensor ", Quote(kJoin),
                            ", which every head of EAGLE's form has",
                            bare ? "; this is a model" : "; the download may be incomplete"));
-  eagle.form = first ? EagleForm::kFirst : bare ? FormOf(tensors) : EagleForm::kThird;
-  SLUICE_ASSIGN_OR_RETURN(config, Flattened(std::move(config)));
-  if (!IsOneOf(kLayerClasses, ClassOf(config))) {
-    config["architectures"] = Json::array({kLayerClass});
-    config.erase("model_type");
+  const EagleForm form = first  ? EagleForm::kFirst
+                         : bare ? FormOf(JsonFields(*config), tensors)
+                                : LayersForm(JsonFields(*config), tensors);
+  SLUICE_ASSIGN_OR_RETURN(*config, Flattened(std::move(*config)));
+  if (!IsOneOf(kLayerClasses, ClassOf(*config))) {
+    (*config)["architectures"] = Json::array({kLayerClass});
+    config->erase("model_type");
+  }
+  return form;
+}
+
+Result<EagleConfig> ReadEagleConfig(Json config, const TensorSource& tensors) {
+  EagleConfig eagle;
+  if (IsSpeculators(config)) {
+    SLUICE_ASSIGN_OR_RETURN(SpeculatorsHead head, ReadSpeculators(config));
+    eagle.form = head.form;
+    eagle.block_tokens = head.block_tokens;
+    config = std::move(head.config);
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(eagle.form, ReadForm(tensors, &config));
   }
   SLUICE_ASSIGN_OR_RETURN(eagle.layer, ConfigFromJson(DumpJson(config), ""));
   eagle.layer.dtype = MostCommonDType(tensors.tensors());
@@ -159,8 +232,9 @@ Result<EagleConfig> ReadEagleConfig(Json config, const TensorSource& tensors) {
   eagle.draft_vocab_size = eagle.layer.vocab_size;
   const JsonFields fields(config);
   SLUICE_RETURN_IF_ERROR(eagle.form == EagleForm::kFirst ? ReadFirstForm(fields, tensors, &eagle)
-                                                         : ReadThirdForm(fields, &eagle));
-  eagle.join_bias = FindEither(tensors, kJoinBias) != nullptr;
+                                                         : ReadThirdForm(fields, tensors, &eagle));
+  eagle.join_bias =
+      FindEither(tensors, kJoinBias) != nullptr || FindEither(tensors, kFusionBias) != nullptr;
   eagle.own_embedding = FindEither(tensors, kEmbedding) != nullptr;
   return eagle;
 }
@@ -192,11 +266,12 @@ bool IsEagle(const std::string& path) {
   if (!fs::is_directory(path, error)) return false;
   const Result<Json> config = ReadConfig(path);
   if (!config.ok()) return false;
+  if (IsSpeculators(*config)) return true;
   const std::string name = ClassOf(*config);
   if (name == kThirdClass || IsOneOf(kFirstClasses, name)) return true;
   if (!IsOneOf(kLayerClasses, name)) return false;
   const auto tensors = OpenTensors(path);
-  return tensors.ok() && FindEither(**tensors, kJoin) != nullptr;
+  return tensors.ok() && Joins(**tensors);
 }
 
 Result<EagleFiles> OpenEagle(const std::string& path) {

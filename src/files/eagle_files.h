@@ -1,6 +1,7 @@
 // A head of EAGLE's form (Li et al., 2024 and 2025), which guesses tokens beside a model that it
 // was trained for: a folder of config.json and of safetensors or pytorch_model.bin, spelled as
-// SafeAILab and SpecForge write and vLLM and SGLang read it. Everything is checked when it is
+// SafeAILab and SpecForge write and vLLM and SGLang read it, or as vLLM's library speculators
+// writes it. Everything is checked when it is
 // opened. Plain values; any thread.
 #pragma once
 
@@ -22,9 +23,16 @@ enum class EagleForm : uint8_t {
   // is the model's, and no norm stands before it.
   kFirst,
   // EAGLE-3's: what three layers of the model gave, joined by one product, beside the embedding,
-  // both normed, in one layer; a final norm and an output matrix of its own.
+  // both normed, in the first layer; a final norm and an output matrix of its own.
   kThird,
+  // Parallel EAGLE's (P-EAGLE, Li et al., arXiv 2602.01469): as EAGLE-3's, but all tokens behind
+  // the first guess come from one pass. There a learned vector stands for what the model has not
+  // given yet, and the mask token for tokens that are not drawn yet.
+  kParallel,
 };
+
+// Whether it reads what three layers of the model gave.
+inline bool ReadsLayers(EagleForm form) { return form != EagleForm::kFirst; }
 
 // How many layers of the model a head of the third form reads.
 inline constexpr int kEagleLayers = 3;
@@ -42,10 +50,19 @@ struct EagleConfig {
   std::vector<int> hidden_layers;
   bool own_embedding = false;  // else the model's
   bool join_bias = false;      // of the product that joins what it reads
+  // Of one that reads layers: its residual stream begins with the normed states, not with these as
+  // they were joined.
+  bool norm_before_residual = false;
+  // Of such a one, too. What the layers gave is normed before it is joined, by one norm over all or
+  // by one for each; and what the head gave, before it reads that.
+  bool norm_before_join = false, norm_each_before_join = false, norm_output = false;
+  int mask_token = 0;    // of the parallel form, an id of the vocabulary
+  int block_tokens = 0;  // that one of the parallel form guesses at once; 0: it does not say
 
+  int read_norms() const { return norm_before_join ? 1 : norm_each_before_join ? kEagleLayers : 0; }
   // Numbers that it reads of the model for each token.
   int64_t read_width() const {
-    return int64_t{form == EagleForm::kThird ? kEagleLayers : 1} * target_hidden_size;
+    return int64_t{ReadsLayers(form) ? kEagleLayers : 1} * target_hidden_size;
   }
 };
 

@@ -71,6 +71,16 @@ TEST(EagleFiles, AHeadIsReadAsItIsPublished) {
   EXPECT_FALSE(config.own_embedding);
 }
 
+TEST(EagleFiles, LayersMayBeCountedByWhatTheyAreGiven) {
+  Head head;
+  head.config["eagle_aux_hidden_state_layer_ids"] = {2, 15, 26};
+  head.config["norm_before_residual"] = true;
+  const auto opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_THAT(opened->config.hidden_layers, ElementsAre(1, 14, 25));
+  EXPECT_TRUE(opened->config.norm_before_residual);
+}
+
 TEST(EagleFiles, WhatTheFileDoesNotSayIsThatOfTheModel) {
   Head head;
   head.config.erase("target_hidden_size");
@@ -108,10 +118,6 @@ TEST(EagleFiles, IdsThatLieAreNamed) {
 
 TEST(EagleFiles, WhatIsWrongIsSaid) {
   Head head;
-  head.config["num_hidden_layers"] = 2;
-  EXPECT_THAT(head.Error(),
-              HasSubstr("\"num_hidden_layers\" is 2; heads of EAGLE-3's form have one"));
-  head = Head();
   head.config["draft_vocab_size"] = 9;
   EXPECT_THAT(head.Error(), HasSubstr("\"draft_vocab_size\" is 9"));
   head = Head();
@@ -120,8 +126,52 @@ TEST(EagleFiles, WhatIsWrongIsSaid) {
   head = Head();
   head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {1, 14}}};
   EXPECT_THAT(head.Error(), HasSubstr("has 2 layers; a head reads 3"));
+  head.config["norm_before_fc"] = head.config["fc_norm"] = true;
+  EXPECT_THAT(head.Error(), HasSubstr("\"norm_before_fc\" and \"fc_norm\" are both true"));
+  head = Head();
+  head.config["eagle_aux_hidden_state_layer_ids"] = {0, 14, 25};
+  EXPECT_THAT(head.Error(), HasSubstr("\"eagle_aux_hidden_state_layer_ids\""));
+  head = Head();
   head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {1, 14, 14}}};
   EXPECT_THAT(head.Error(), HasSubstr("which do not ascend"));
+}
+
+// A head that guesses a block at once.
+Head ParallelHead() {
+  Head head;
+  head.more = R"(,"mask_hidden":{"dtype":"F32","shape":[1,1,4],"data_offsets":[32,48]})";
+  head.config["ptd_token_id"] = 5;
+  return head;
+}
+
+TEST(EagleFiles, AHeadOfTheParallelFormIsKnownByItsMask) {
+  for (const char* const key : {"ptd_token_id", "pard_token", "mask_token_id"}) {
+    Head head = ParallelHead();
+    head.config.erase("ptd_token_id");
+    head.config[key] = 5;
+    head.config["num_hidden_layers"] = 4;
+    const auto opened = head.Open();
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(opened->config.form, EagleForm::kParallel);
+    EXPECT_EQ(opened->config.mask_token, 5);
+    EXPECT_EQ(opened->config.layer.num_layers, 4);
+  }
+}
+
+TEST(EagleFiles, AMaskThatIsMissingIsNamed) {
+  Head head = ParallelHead();
+  head.config["ptd_token_id"] = nullptr;
+  EXPECT_THAT(head.Error(),
+              HasSubstr("has the tensor \"mask_hidden\", and config.json names no mask token "
+                        "(\"ptd_token_id\", \"pard_token\" or \"mask_token_id\")"));
+  head = ParallelHead();
+  head.more.clear();
+  EXPECT_THAT(head.Error(), HasSubstr("there is no tensor \"mask_hidden\""));
+  for (const int id : {-1, 8}) {
+    head = ParallelHead();
+    head.config["ptd_token_id"] = id;
+    EXPECT_THAT(head.Error(), HasSubstr(StrCat("\"ptd_token_id\" is ", id)));
+  }
 }
 
 // A folder of a head of the first form for a model of eight tokens; a test spoils what it is about.

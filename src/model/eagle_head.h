@@ -23,12 +23,15 @@ namespace sluice::model {
 
 class EagleHead {
  public:
-  // Whose hidden states a pass reads.
-  enum class Of { kModel, kItself };
+  // Whose hidden states a pass reads. Of the parallel form, behind what the model has given, those
+  // that stand for all that are not known.
+  enum class Of { kModel, kItself, kMask };
 
   // The options of a head beside a model of these. One of the third form works in the type of that
   // model's residual stream.
   static ModelOptions OptionsFor(ModelOptions of_model, files::EagleForm form);
+  // Device memory that Load takes beside the weights and the tables of angles.
+  static size_t DeviceBytes(const files::EagleConfig& config, const ModelOptions& options);
   // What Load will place, as model::PlanWeights.
   static Result<weights::WeightPlan> PlanWeights(const files::EagleFiles& files,
                                                  const device::Device& device, DType activation);
@@ -49,7 +52,8 @@ class EagleHead {
 
   // As Model::Draft. `hidden` is of a step of the model, Outputs::hidden of it for the first form
   // and Outputs::layers_hidden for the third; or what an earlier pass gave: [tokens, hidden size]
-  // of the residual stream's type, before a final norm. Logits are of guesses, by
+  // of the residual stream's type, before a final norm; empty of kMask, where token ids are the
+  // mask token's. A head that norms it does so in place. Logits are of guesses, by
   // EagleConfig::target_ids.
   Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden, Of of,
                const DraftOutputs& outputs) const;
@@ -64,11 +68,21 @@ class EagleHead {
 
   EagleHead(const files::EagleConfig& config, const ModelOptions& options)
       : config_(config), options_(options), groups_(LayerGroups(config.layer, options)) {}
-  bool third() const { return config_.form == files::EagleForm::kThird; }
+  bool third() const { return files::ReadsLayers(config_.form); }
   Status Bind(const device::Device& device, const Model& target);
   // What is read by the first form, and by the third.
   Status BindFirst(const layers::Binder& binder, const device::Device& device, const Model& target);
   Status BindThird(const layers::Binder& binder);
+  // What of the parallel form is the same in every pass.
+  Status MakeMask(const layers::Binder& binder, device::Device& device);
+  // In place.
+  Status NormRead(device::Stream& stream, const ops::Tensor& hidden) const;
+  struct Mask {
+    ops::Tensor states;  // [1, hidden]: what stands for hidden states, joined
+    ops::Tensor rows;    // I32 [tokens], zeros: by which every token reads them
+  };
+  static size_t Carve(const device::View& view, const files::EagleConfig& config,
+                      const ModelOptions& options, Mask* mask);
 
   const files::EagleConfig config_;
   const ModelOptions options_;  // max_model_len resolved
@@ -80,8 +94,15 @@ class EagleHead {
   // Into columns of Activations::joined; those of the first form copy, but for the model's.
   layers::Norm token_norm_, hidden_norm_;
   layers::Norm model_norm_;  // unbound: the third form
+  layers::Norm copy_;        // of those that read layers; norms nothing
+  ops::Bound<ops::Norm> read_norm_;
+  std::vector<ops::Tensor> read_norms_;  // its weights, of columns side by side; may be empty
+  layers::Norm output_norm_;             // in place; unbound where nothing is normed again
   std::vector<Layer> layers_;
   layers::LogitsHead logits_;
+  device::Buffer mask_memory_;
+  Mask mask_;  // in mask_memory_; of the parallel form alone
+  ops::Bound<ops::GatherRows> gather_;
 };
 
 }  // namespace sluice::model

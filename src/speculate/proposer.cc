@@ -13,13 +13,13 @@ namespace sluice::speculate {
 bool Proposer::End(int32_t, std::span<const int32_t>) { return true; }
 
 Status CheckProposer(std::string_view name) {
-  constexpr std::string_view kNames[] = {"auto", "none",  "ngram", "suffix",
-                                         "mtp",  "model", "eagle", "eagle3"};
+  constexpr std::string_view kNames[] = {"auto",  "none",  "ngram",  "suffix", "mtp",
+                                         "model", "eagle", "eagle3", "block"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return OkStatus();
   return InvalidArgument(
       StrCat("--speculate ", Quote(name),
              " is no way to find drafts; choose auto, none, ngram, suffix, mtp, model, "
-             "eagle or eagle3"),
+             "eagle, eagle3 or block"),
       "speculate");
 }
 
@@ -31,7 +31,7 @@ Status CheckVerification(std::string_view name) {
 }
 
 bool MadeByRunner(std::string_view name) {
-  return name == "mtp" || name == "model" || name == "eagle" || name == "eagle3";
+  return name == "mtp" || name == "model" || name == "eagle" || name == "eagle3" || name == "block";
 }
 
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {

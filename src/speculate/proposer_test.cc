@@ -51,7 +51,7 @@ TEST(Proposer, NamesAreThoseOfTheOption) {
   const Status status = CheckProposer("medusa");
   EXPECT_EQ(status.field(), "speculate");
   EXPECT_THAT(status.message(),
-              HasSubstr("choose auto, none, ngram, suffix, mtp, model, eagle or eagle3"));
+              HasSubstr("choose auto, none, ngram, suffix, mtp, model, eagle, eagle3 or block"));
 }
 
 TEST(Proposer, VerificationIsExactOrByRejection) {

@@ -46,7 +46,31 @@ SuffixAutomaton::Edge* SuffixAutomaton::Find(State from, int32_t token) const {
   }
 }
 
+SuffixAutomaton::State SuffixAutomaton::Step(State from, int32_t token) const {
+  const Node& node = states_[from];
+  if (node.edges == kNoEdge) return -1;
+  if (node.best >= 0 && node.best_token == token) return node.best;
+  if (node.edges == kOneEdge) return -1;
+  const Edge* const edge = Find(from, token);
+  return edge == nullptr ? -1 : edge->to;
+}
+
 void SuffixAutomaton::AddEdge(State from, int32_t token, State to) {
+  Node& node = states_[from];
+  if (node.edges == kNoEdge) {
+    node.edges = kOneEdge;
+    node.best = to;
+    node.best_token = token;
+    return;
+  }
+  if (node.edges == kOneEdge) {
+    node.edges = kNoEdge;
+    Put(from, node.best_token, node.best);
+  }
+  Put(from, token, to);
+}
+
+void SuffixAutomaton::Put(State from, int32_t token, State to) {
   size_t place = PlaceOf(from, token);
   while (edges_[place].from >= 0) place = place + 1 == places_ ? 0 : place + 1;
   edges_[place] = {.from = from, .token = token, .to = to, .next = states_[from].edges};
@@ -54,7 +78,12 @@ void SuffixAutomaton::AddEdge(State from, int32_t token, State to) {
   ++edge_count_;
 }
 
-int32_t SuffixAutomaton::Edges(State state) const {
+int32_t SuffixAutomaton::PlacesForEdge(State state) const {
+  const int32_t edges = states_[state].edges;
+  return edges == kNoEdge ? 0 : edges == kOneEdge ? 2 : 1;
+}
+
+int32_t SuffixAutomaton::PlacesForCopy(State state) const {
   int32_t count = 0;
   for (int32_t at = states_[state].edges; at >= 0; at = edges_[at].next) ++count;
   return count;
@@ -62,7 +91,7 @@ int32_t SuffixAutomaton::Edges(State state) const {
 
 SuffixAutomaton::State SuffixAutomaton::Add(int32_t length, State link) {
   states_[node_count_] = {
-      .length = length, .link = link, .count = 0, .edges = -1, .best = -1, .best_token = -1};
+      .length = length, .link = link, .count = 0, .edges = kNoEdge, .best = -1, .best_token = -1};
   return node_count_++;
 }
 
@@ -71,31 +100,34 @@ SuffixAutomaton::State SuffixAutomaton::Split(State from, int32_t token, State t
   states_[made].count = states_[to].count;
   states_[made].best = states_[to].best;
   states_[made].best_token = states_[to].best_token;
+  if (states_[to].edges == kOneEdge) states_[made].edges = kOneEdge;
   for (int32_t at = states_[to].edges; at >= 0; at = edges_[at].next) {
-    AddEdge(made, edges_[at].token, edges_[at].to);
+    Put(made, edges_[at].token, edges_[at].to);
   }
   states_[to].link = made;
   for (State state = from; state >= 0; state = states_[state].link) {
-    Edge* const edge = Find(state, token);
-    if (edge == nullptr || edge->to != to) break;
-    edge->to = made;
-    if (states_[state].best == to) states_[state].best = made;
+    Node& node = states_[state];
+    if (Step(state, token) != to) break;
+    if (node.edges >= 0) Find(state, token)->to = made;
+    if (node.best == to && node.best_token == token) node.best = made;
   }
   return made;
 }
 
 SuffixAutomaton::State SuffixAutomaton::Extend(State text, int32_t token) {
   State from = text;
-  const Edge* edge = Find(from, token);
-  int32_t missing = 0;
-  while (edge == nullptr && from >= 0) {
+  State to = Step(from, token);
+  int32_t missing = 0, places = 0;
+  while (to < 0 && from >= 0) {
     ++missing;
+    places += PlacesForEdge(from);
     from = states_[from].link;
-    if (from >= 0) edge = Find(from, token);
+    if (from >= 0) to = Step(from, token);
   }
-  const State to = edge == nullptr ? kRoot : edge->to;
-  const bool splits = edge != nullptr && states_[to].length != states_[from].length + 1;
-  if (!HasRoomFor(2, missing + (splits ? Edges(to) : 0))) return kFull;
+  const bool known = to >= 0;
+  if (!known) to = kRoot;
+  const bool splits = known && states_[to].length != states_[from].length + 1;
+  if (!HasRoomFor(2, places + (splits ? PlacesForCopy(to) : 0))) return kFull;
   State longer = to;
   if (missing > 0) {
     longer = Add(states_[text].length + 1, kRoot);
@@ -138,8 +170,8 @@ void SuffixAutomaton::Advance(int32_t token, Match* match) const {
     match->state = states_[match->state].link;
   }
   for (;;) {
-    if (const Edge* const edge = Find(match->state, token)) {
-      match->state = edge->to;
+    if (const State next = Step(match->state, token); next >= 0) {
+      match->state = next;
       ++match->length;
       return;
     }
@@ -161,7 +193,7 @@ SuffixAutomaton::Guess SuffixAutomaton::Follow(const Match& match, int32_t ends,
     while (state != kRoot && states_[state].best < 0) state = states_[state].link;
     if (state == kRoot) break;
     const Node& node = states_[state];
-    const int32_t seen = states_[node.best].count;
+    const int32_t seen = std::max(1, states_[node.best].count);
     probability *= static_cast<double>(seen) / std::max(node.count - ends, seen);
     if (probability < least) break;
     draft = node.best_token;
@@ -178,7 +210,10 @@ void SuffixAutomaton::CheckInvariants() const {
   for (State state = 0; state < node_count_; ++state) {
     const Node& node = states_[state];
     CHECK(state == kRoot ? node.link < 0 : states_[node.link].length < node.length, state);
-    bool has_best = node.best < 0;
+    bool has_best = node.best < 0 || node.edges == kOneEdge;
+    CHECK(node.edges != kOneEdge || (node.best > 0 && states_[node.best].length > node.length),
+          state);
+    CHECK(node.edges < 0 || edges_[node.edges].next >= 0, "state ", state, " has one edge outside");
     for (int32_t at = node.edges; at >= 0; at = edges_[at].next, ++edges) {
       CHECK(edges_[at].from == state && states_[edges_[at].to].length > node.length, state);
       has_best |= edges_[at].to == node.best && edges_[at].token == node.best_token;

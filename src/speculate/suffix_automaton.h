@@ -42,6 +42,12 @@ class SuffixAutomaton {
     State state = kRoot;
     int32_t length = 0;
   };
+  // Has the memory brought near that Extend and Advance look at for `token` where what stands
+  // before it was not seen with it. It is known before a call and lies anywhere, so that many can
+  // be fetched at once.
+  void Prefetch(int32_t token) const { __builtin_prefetch(&edges_[PlaceOf(kRoot, token)]); }
+  // As Prefetch, of what is known of `state`, which comes from here.
+  void PrefetchState(State state) const { __builtin_prefetch(&states_[state]); }
   // The match of the same text with `token` behind it.
   void Advance(int32_t token, Match* match) const;
   // The longest match of the text that ended in `text` before its own end.
@@ -67,31 +73,40 @@ class SuffixAutomaton {
   // repeats one token has as many as it has tokens.
   static constexpr int32_t kCounted = 64;
 
+  // Most states have one edge at most, and it stands in the state.
   struct Node {
     int32_t length, link;
     int32_t count;       // how often its runs were seen
-    int32_t edges;       // the newest of its edges, as its place in edges_; negative: none
+    int32_t edges;       // the newest of its edges, as its place in edges_; or one of those below
     int32_t best;        // the state behind it that was seen most often; negative: none
     int32_t best_token;  // that leads there
   };
-  // In a hash table of (from, token). Clients choose the tokens, so its hash has a key of the
-  // process.
+  static constexpr int32_t kNoEdge = -1;
+  static constexpr int32_t kOneEdge = -2;  // from best_token to best
+  // Of a state with several, in a hash table of (from, token). Clients choose the tokens, so its
+  // hash has a key of the process.
   struct Edge {
     int32_t from;  // negative: the place is free
     int32_t token, to;
-    int32_t next;  // of the same state; negative: none
+    int32_t next;  // of the same state; kNoEdge: none
   };
-  // Of a text of n tokens there are at most 2n states and 3n edges. Text needs fewer.
+  // Of a text of n tokens there are at most 2n states and 3n edges. Text needs fewer, of which
+  // those that stand in a state take no place.
   static constexpr double kNodesPerToken = 1.5, kPlacesPerToken = 3.2, kTaken = 0.7;
   static constexpr size_t kTokenBytes = 88;
   static_assert(kTokenBytes >= kNodesPerToken * 24 + kPlacesPerToken * 16);
 
   size_t PlaceOf(State from, int32_t token) const;
   Edge* Find(State from, int32_t token) const;
+  // Where `token` leads from there; negative: nowhere.
+  State Step(State from, int32_t token) const;
   void AddEdge(State from, int32_t token, State to);
-  int32_t Edges(State state) const;
-  bool HasRoomFor(int32_t states, int32_t edges) const {
-    return node_count_ + states <= node_max_ && edge_count_ + edges <= edge_max_;
+  void Put(State from, int32_t token, State to);  // into edges_
+  // The places that one more edge of the state takes, and that a copy of all its edges takes.
+  int32_t PlacesForEdge(State state) const;
+  int32_t PlacesForCopy(State state) const;
+  bool HasRoomFor(int32_t states, int32_t places) const {
+    return node_count_ + states <= node_max_ && edge_count_ + places <= edge_max_;
   }
   State Add(int32_t length, State link);
   // Gives the runs of `to` of at most one token more than those of `from` a state of their own.
@@ -106,8 +121,8 @@ class SuffixAutomaton {
   std::unique_ptr<Node[]> states_;
   std::unique_ptr<Edge[]> edges_;
   int32_t node_count_ = 0, node_max_ = 0;
-  int32_t edge_count_ = 0, edge_max_ = 0;
-  size_t places_ = 0;  // of edges_, in use
+  int32_t edge_count_ = 0, edge_max_ = 0;  // in edges_
+  size_t places_ = 0;                      // of edges_, in use
 };
 
 }  // namespace sluice::speculate

@@ -87,10 +87,25 @@ void SuffixProposer::Follow(const SuffixAutomaton& texts, SuffixAutomaton::Match
   }
 }
 
+// Sequences take turns, and what one reads has left the caches when its turn comes again.
+void SuffixProposer::Prefetch(const Slot& slot, std::span<const int32_t> tokens) const {
+  const std::span<const int32_t> fresh =
+      tokens.last(std::min(tokens.size() - static_cast<size_t>(slot.seen), size_t{kPrefetched}));
+  slot.own->PrefetchState(slot.text);
+  for (const int32_t token : fresh) slot.own->Prefetch(token);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    if (part.life == 0 || part.key != slot.opening.key) continue;
+    part.texts->PrefetchState(slot.cursors[i].match.state);
+    for (const int32_t token : fresh) part.texts->Prefetch(token);
+  }
+}
+
 Draft SuffixProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
                               std::span<int32_t> drafts) {
   Slot& it = slots_[slot];
   const auto size = static_cast<int32_t>(tokens.size());
+  Prefetch(it, tokens);
   TakeIn(&it, tokens);
   if (it.seen < size || it.text == SuffixAutomaton::kRoot) return {};
   drafts = drafts.first(std::min(drafts.size(), size_t{limits::kDraftTokensMax}));

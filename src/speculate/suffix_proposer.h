@@ -50,6 +50,7 @@ class SuffixProposer final : public Proposer {
   static constexpr size_t kPerMatched = 4;  // drafts for a token of it, at most; the paper\'s alpha
   static constexpr int32_t kLookBack = 32;  // tokens of which a part's match begins
   static constexpr double kLeastShare = 0.1;  // the paper's
+  static constexpr int32_t kPrefetched = 16;  // tokens of a call; of a prompt it would be too many
 
   struct Part {
     std::unique_ptr<SuffixAutomaton> texts;
@@ -77,6 +78,7 @@ class SuffixProposer final : public Proposer {
   };
   struct Best;
 
+  void Prefetch(const Slot& slot, std::span<const int32_t> tokens) const;
   void TakeIn(Slot* slot, std::span<const int32_t> tokens);
   void Follow(const SuffixAutomaton& texts, SuffixAutomaton::Match match, int32_t ends,
               std::span<int32_t> drafts, Best* best) const;

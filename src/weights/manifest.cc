@@ -51,13 +51,16 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   if (spec.columns > 0) shape.push_back(spec.columns);
   // Those of heads lie in one matrix.
   const std::vector<int64_t> flat = {wanted.tensor_rows(), spec.columns};
-  // A vector may lie as a matrix of one row, and a table of one row as a vector.
+  // A vector may lie as a matrix of one row, and a table of one row with any number of ones before
+  // its columns.
   const std::vector<int64_t> row = {1, wanted.tensor_rows()};
   const bool divided = spec.gguf_divided && naming == Naming::kGguf && tensor.shape.size() == 2 &&
                        tensor.shape[1] > 0 && tensor.shape[0] <= shape.front() &&
                        tensor.shape[0] * tensor.shape[1] == shape.front();
   const bool one_row = spec.role == ParamRole::kEmbedding && spec.rows == 1 &&
-                       tensor.shape == std::vector<int64_t>{spec.columns};
+                       !tensor.shape.empty() && tensor.shape.back() == spec.columns &&
+                       std::all_of(tensor.shape.begin(), tensor.shape.end() - 1,
+                                   [](int64_t size) { return size == 1; });
   const bool fits = tensor.shape == shape || (spec.by_columns && tensor.shape == flat) ||
                     (spec.columns == 0 && (tensor.shape == row || divided)) || one_row;
   if (!fits) {

@@ -205,7 +205,7 @@ class SpeculateTest(unittest.TestCase):
         self.assertGreater(details(json.loads(answer.stdout)["usage"])[0], 10)
 
     def test_wrong_values_are_refused_in_a_sentence(self):
-        for options, said in {("--speculate", "medusa"): "choose auto, none, ngram, suffix, mtp, model, eagle or eagle3",
+        for options, said in {("--speculate", "medusa"): "choose auto, none, ngram, suffix, mtp, model, eagle, eagle3 or block",
                               ("--speculate-tokens", "0"): "--speculate-tokens",
                               ("--speculate-tokens", "9"): "--speculate-tokens"}.items():
             done = subprocess.run([PROGRAM, "generate", model_path(), "-p", "a", *options],

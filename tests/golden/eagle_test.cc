@@ -1,6 +1,6 @@
-// Heads of EAGLE's and EAGLE-3's form against the log-probs of their reference
-// (tools/golden/eagle1.py, eagle3.py): along a prompt beside what the model gave, and behind it
-// applied to what they gave themselves.
+// Heads of EAGLE's, EAGLE-3's and parallel EAGLE's form against the log-probs of their reference
+// (tools/golden/eagle1.py, eagle3.py, block.py): along a prompt beside what the model gave, and
+// behind it applied to what they gave themselves, or to a block of mask tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,9 @@ constexpr double kBf16Tolerance = 0.04, kF16Tolerance = 0.005;
 // By the name of a head. Of EAGLE-3's form one that has learned, with a vocabulary cut short and
 // the model's embedding, and one with a width, an embedding and the whole vocabulary of its own; of
 // EAGLE's first form one that has learned, with a bias of the product that joins what it reads, and
-// one with two layers, biases of attention and an embedding of its own.
+// one with two layers, biases of attention and an embedding of its own. Of parallel EAGLE's form as
+// of EAGLE-3's, but the one that has learned has two layers. And of each form one in the format of
+// speculators, with random weights.
 class EagleGolden : public ::testing::TestWithParam<const char*> {
  protected:
   EagleGolden() : files_(files::OpenEagle(Folder(GetParam())).value()) {
@@ -78,6 +80,13 @@ class EagleGolden : public ::testing::TestWithParam<const char*> {
     runner->Reset();
     EXPECT_TRUE(runner->Step({{1, prompt_}}, false).ok());
     std::vector<float> logits = runner->Draft({{1, next_}}, false).value();
+    if (files_.config.form == files::EagleForm::kParallel) {
+      const std::vector<int> masks(drafts_.size() - 1, files_.config.mask_token);
+      const auto rows = runner->Draft({{1, masks}}, true);
+      EXPECT_TRUE(rows.ok()) << rows.status().message();
+      logits.insert(logits.end(), rows->begin(), rows->end());
+      return logits;
+    }
     for (size_t i = 0; i + 1 < drafts_.size(); ++i) {
       const auto row = runner->Draft({{1, {drafts_[i]}}}, false);
       EXPECT_TRUE(row.ok()) << row.status().message();
@@ -155,7 +164,9 @@ TEST_P(EagleGolden, TheModelsOwnLogitsAreTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EagleGolden,
-                         ::testing::Values("eagle3", "eagle3_own", "eagle1", "eagle1_own"),
+                         ::testing::Values("eagle3", "eagle3_own", "eagle1", "eagle1_own", "block",
+                                           "block_own", "speculators_eagle", "speculators_eagle3",
+                                           "speculators_peagle"),
                          [](const auto& of) { return std::string(of.param); });
 
 }  // namespace

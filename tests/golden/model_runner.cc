@@ -261,7 +261,8 @@ Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, 
     context.kv = eagle_kv_;
     SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, hidden_of_, outputs));
     hidden_ = given;
-    hidden_of_ = model::EagleHead::Of::kItself;
+    const bool parallel = eagle_->config().form == files::EagleForm::kParallel;
+    hidden_of_ = parallel ? model::EagleHead::Of::kMask : model::EagleHead::Of::kItself;
   } else {
     const bool another = head + 1 < model_->options().mtp_heads;
     if (another) {

@@ -117,7 +117,8 @@ void AddDrafts(std::vector<Feature>* list) {
   }
   list->back().needs = kHead;
   for (const auto& [name, proposer, head] : {std::tuple{"drafts of EAGLE-3", "eagle3", "eagle3"},
-                                             {"drafts of EAGLE", "eagle", "eagle1"}}) {
+                                             {"drafts of EAGLE", "eagle", "eagle1"},
+                                             {"drafts of a block", "block", "block"}}) {
     add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
                                    [proposer = proposer, head = head](EngineOptions& o) {
                                      o.speculate = proposer;

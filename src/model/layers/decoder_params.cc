@@ -78,19 +78,21 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
 
 std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
   const int64_t hidden = config.layer.hidden_size;
-  const bool third = config.form == files::EagleForm::kThird;
+  const bool third = files::ReadsLayers(config.form);
   ParamList list(config);
   if (config.own_embedding) list.Embedding();
   // The embedding is joined with what it reads before the product, or behind it.
   list.JoinRead(config.read_width() + (third ? 0 : hidden), config.join_bias);
+  list.ReadNorms(config.read_width(), config.read_norms());
+  if (config.form == files::EagleForm::kParallel) list.MaskHidden(config.read_width());
   for (int i = 0; i < config.layer.num_layers; ++i) {
-    if (third) {
+    if (third && i == 0) {
       list.Norm(i, "token_norm", "input_layernorm", "");
       list.Norm(i, "hidden_norm", "hidden_norm", "");
     } else if (i > 0) {
       list.Norm(i, "input_norm", "input_layernorm", "");
     }
-    list.Qkv(i, third ? 2 * hidden : hidden);
+    list.Qkv(i, third && i == 0 ? 2 * hidden : hidden);
     list.AttentionOutput(i);
     list.Norm(i, "mlp_norm", "post_attention_layernorm", "");
     list.Mlp(i);

@@ -32,8 +32,14 @@ ParamList::ParamList(const files::EagleConfig& eagle)
     : config_(eagle.layer),
       info_(files::InfoOf(config_.architecture)),
       names_(info_.hf_tensors),
-      prefixes_{{"", ""}, {"model.", ""}},
-      only_layer_(eagle.form == files::EagleForm::kThird ? "midlayer." : "") {}
+      prefixes_{{"", ""}, {"model.", ""}} {
+  if (!files::ReadsLayers(eagle.form)) {
+    prefixes_.push_back({"", "", "transformer."});  // as speculators spells the one layer
+    return;
+  }
+  // SpecForge and SGLang know one layer, of this name; vLLM and its speculators number them.
+  prefixes_.insert(prefixes_.begin(), {{"", "", "midlayer."}, {"model.", "", "midlayer."}});
+}
 
 void ParamList::Embedding() {
   AddTop("embedding", ParamRole::kEmbedding, config_.vocab_size, config_.hidden_size,
@@ -174,8 +180,23 @@ void ParamList::JoinRead(int64_t columns, bool bias) {
                            "fc.weight", "");
   spec.begins_residual = true;
   spec.bias = bias;
-  if (bias)
-    AddTop("fc_bias", ParamRole::kBias, config_.hidden_size, 0, &Prefix::decoder, "fc.bias", "");
+  spec.hugging_face.push_back({{"fusion_fc.weight", spec.rows}});
+  if (!bias) return;
+  ParamSpec& added =
+      AddTop("fc_bias", ParamRole::kBias, config_.hidden_size, 0, &Prefix::decoder, "fc.bias", "");
+  added.hugging_face.push_back({{"fusion_fc.bias", added.rows}});
+}
+
+void ParamList::ReadNorms(int64_t columns, int norms) {
+  for (int i = 0; i < norms; ++i) {
+    const std::string theirs = norms == 1 ? "input_norm.weight" : StrCat("fc_norm.", i, ".weight");
+    AddTop(StrCat("read_norm.", i).c_str(), ParamRole::kNorm, columns / norms, 0, &Prefix::decoder,
+           theirs, "");
+  }
+}
+
+void ParamList::MaskHidden(int64_t columns) {
+  AddTop("mask_hidden", ParamRole::kEmbedding, 1, columns, &Prefix::decoder, "mask_hidden", "");
 }
 
 void ParamList::OutputOf(int64_t tokens) {
@@ -225,7 +246,6 @@ ParamSpec& ParamList::AddTop(const char* name, ParamRole role, int64_t rows, int
 }
 
 std::string ParamList::CheckpointLayer(int i) const {
-  if (!only_layer_.empty()) return only_layer_;
   const int heads_from = config_.num_layers;
   return i < heads_from ? StrCat(names_.layers, i, ".")
                         : StrCat("mtp_layers.", i - heads_from, ".");
@@ -242,9 +262,11 @@ ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role, const Pi
   for (const Piece& piece : pieces) {
     spec.rows += piece.rows;
     for (size_t p = 0; p < prefixes_.size(); ++p) {
+      const std::string& first = prefixes_[p].first_layer;
       spec.hugging_face[p].push_back(
-          {StrCat(prefixes_[p].decoder, CheckpointLayer(i), piece.hugging_face, suffix), piece.rows,
-           piece.pick});
+          {StrCat(prefixes_[p].decoder, i == 0 && !first.empty() ? first : CheckpointLayer(i),
+                  piece.hugging_face, suffix),
+           piece.rows, piece.pick});
     }
     spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows, piece.pick});
   }

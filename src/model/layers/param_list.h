@@ -80,6 +80,12 @@ class ParamList {
   // "fc": from what a head of EAGLE's form reads, side by side, to its residual stream.
   void JoinRead(int64_t columns, bool bias);
 
+  // "read_norm.0" and so on: so many norms of what a head of EAGLE's form reads, side by side.
+  void ReadNorms(int64_t columns, int norms);
+
+  // "mask_hidden": what a head of the parallel form reads where the model has given nothing yet.
+  void MaskHidden(int64_t columns);
+
   // The output matrix of some tokens of the vocabulary.
   void OutputOf(int64_t tokens);
 
@@ -98,6 +104,7 @@ class ParamList {
   struct Prefix {
     std::string decoder;  // "model."
     std::string output;
+    std::string first_layer = {};  // of a head: what its first layer is called; empty: as others
   };
   struct Piece {
     std::string hugging_face, gguf;  // within the layer, without ".weight" or ".bias"
@@ -166,7 +173,6 @@ class ParamList {
   const files::ArchitectureInfo& info_;
   const files::HfTensors& names_;
   std::vector<Prefix> prefixes_;  // in order of preference
-  const std::string only_layer_;  // where the one layer of a head stands; empty: as layers do
   std::vector<weights::ParamSpec> specs_;
 };
 
