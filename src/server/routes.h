@@ -83,7 +83,9 @@ class Routes {
   HttpReply ListModels(const HttpRequest& request) const;
   HttpReply FindModel(const HttpRequest& request) const;
   HttpReply ShowExperts(const HttpRequest& request) const;
+  HttpReply MoveExperts(const HttpRequest& request) const;
   HttpReply OrderEngine(const HttpRequest& request) const;
+  HttpReply OrderReply(const Result<EngineOrder>& order) const;
   HttpReply Health(const HttpRequest& request) const;
   HttpReply Live(const HttpRequest& request) const;
   HttpReply Ready(const HttpRequest& request) const;
