@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53, 85};
+const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 20, 98, 13, 12, 99, 7, 31, 53, 85};
 
 // `step_bytes`: so few that experts take several steps to move.
 ExpertRanks RanksOf(const std::string& name, int ranks, int redundant, size_t step_bytes) {
@@ -60,12 +60,12 @@ struct Drawn {
 
 // Two sequences side by side, two steps in flight where the device has room for them. With a mover
 // something else is wanted every few steps.
-std::vector<Drawn> Generate(TinyExecutor* tiny, int steps, std::mt19937* random) {
+std::vector<Drawn> Generate(TinyExecutor* tiny, int steps, std::mt19937* random,
+                            uint64_t step = 0) {
   batch::SamplingParams params;
   params.temperature = 0.0f;
   params.top_logprobs = 2;
   std::vector<Drawn> drawn;
-  uint64_t step = 0;
   const size_t groups = tiny->model->groups().size();
   const int depth = tiny->executor->Info().depth;
   const auto finish = [&] {
@@ -142,8 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"nographs", "qwen3_moe", 2, 2, 1 << 20},
                       // MXFP4 with biases; scores with a bias and shared experts in FP8; weights on
                       // what experts read; states.
-                      Case{"cpu", "gpt_oss", 2, 2, 3000}, Case{"pinned", "deepseek_v3", 2, 2, 5000},
-                      Case{"cpu", "llama4", 2, 2, 5000}, Case{"cpu", "qwen3_next_moe", 2, 2, 5000}),
+                      Case{"cpu", "gpt_oss", 2, 3, 3000}, Case{"pinned", "deepseek_v3", 2, 2, 5000},
+                      Case{"cpu", "llama4", 2, 1, 5000}, Case{"cpu", "qwen3_next_moe", 2, 2, 5000}),
     [](const auto& test) {
       return StrCat(test.param.device, "_", test.param.model, "_", test.param.ranks, "_",
                     test.param.redundant);
@@ -156,16 +156,17 @@ TEST(MovingExpertsOnADevice, AStepThatFailsLosesNoExpert) {
   TinyExecutor moving("qwen3_moe", 0, "pinned", device::GraphSupport::kFull, DType::kF16, 0,
                       nullptr, RanksOf("qwen3_moe", 2, 2, 4000));
   std::mt19937 random(6);
-  for (int failing = 0; failing < 20; ++failing) {
+  constexpr int kFailing = 20;
+  for (int failing = 0; failing < kFailing; ++failing) {
     WantAnything(&moving.mover->balancer(), random);
-    moving.queued().FailOp("norm", 1 + failing % 7);
-    PlanBuilder plan(1, moving.model->groups().size());
+    moving.queued().FailOp("norm", 1 + failing % 3);
+    PlanBuilder plan(static_cast<uint64_t>(failing) + 1, moving.model->groups().size());
     batch::SamplingParams params;
     plan.Start(0, params, kPrompt).Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
     EXPECT_FALSE(moving.Run(std::move(plan.plan())).ok());
     ASSERT_TRUE(moving.executor->MoveExperts().ok());
   }
-  EXPECT_EQ(Generate(&moving, kSteps, &random), expected);
+  EXPECT_EQ(Generate(&moving, kSteps, &random, kFailing), expected);
 }
 
 // The CPU, with a look at every piece of memory that a copy has changed.
@@ -256,9 +257,10 @@ TEST_P(WatchedExperts, NeverLieWhereTheMapDoesNotSaySo) {
   const std::string path = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + GetParam();
   EngineOptions options;
   options.expert_ranks = 2;
-  options.redundant_experts = 2;
   options.expert_migration_bytes = "3001";
-  const auto ranks = ExpertRanksOf(files::OpenModel(path)->config, options);
+  const files::ModelConfig config = files::OpenModel(path)->config;
+  options.redundant_experts = 2 + config.experts.count % 2;
+  const auto ranks = ExpertRanksOf(config, options);
   ASSERT_TRUE(ranks.ok()) << ranks.status().message();
   Watched watched(path, *ranks);
   int looks = 0;
@@ -279,7 +281,7 @@ TEST_P(WatchedExperts, NeverLieWhereTheMapDoesNotSaySo) {
     ASSERT_LE(balancer.totals().copies, copies + balancer.options().layers.size());
     ASSERT_FALSE(::testing::Test::HasFatalFailure());
   }
-  EXPECT_GT(looks, 50);
+  EXPECT_GT(looks, 15);
   EXPECT_GT(balancer.totals().layers, 1u);
 }
 

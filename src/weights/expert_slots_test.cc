@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "device/backend.h"
+#include "device/resolver.h"
 #include "weights/weights_fixture.h"
 
 namespace sluice::weights {
