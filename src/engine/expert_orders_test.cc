@@ -88,7 +88,7 @@ TEST(ExpertOrders, AnswersAreTheSameWhateverMoves) {
       Json ranks = Json::array({Json::array(), Json::array()});
       for (int i = 0; i < 10; ++i) ranks[i / 5].push_back((turn + i) % 8);
       const Json layer{{"layer", turn % 2}, {"ranks", ranks}};
-      Admin(*engine, Json{{"command", "move_experts"}, {"layers", {layer}}}.dump());
+      Admin(*engine, Json{{"command", "move_experts"}, {"layers", Json::array({layer})}}.dump());
       Balance(*engine);
     }
   });

@@ -31,6 +31,8 @@
 
 namespace sluice::server {
 
+struct EngineOrder;
+
 // A worker that is at one request for longer than this is taken for a hang, as a text worker of the
 // engine is: what a client can make it do is limited to a few seconds, and others wait behind it.
 inline constexpr int64_t kWorkMsMax = 10'000;
