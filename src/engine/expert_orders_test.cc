@@ -47,8 +47,8 @@ Request Prompt(int index, int tokens = 60) {
 
 void ExpectSame(const Answer& a, const Answer& b) {
   ASSERT_TRUE(a.error.ok()) << a.error.message();
-  ASSERT_EQ(a.choices[0].ids, b.choices[0].ids);
-  EXPECT_EQ(a.choices[0].logprobs, b.choices[0].logprobs);
+  ASSERT_EQ(a.choices.at(0).ids, b.choices.at(0).ids);
+  EXPECT_EQ(a.choices.at(0).logprobs, b.choices.at(0).logprobs);
 }
 
 TEST(ExpertOrders, AnEngineWithoutRanksRefuses) {
