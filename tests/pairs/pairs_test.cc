@@ -182,7 +182,9 @@ bool GoTogether(const Feature& a, const Feature& b) {
     return &one != &other && !one.place.empty() && one.place == other.place;
   };
   const auto lacks = [&](const Feature& one, const Feature& other) {
-    return !one.needs.empty() && apart(Named(one.needs), other);
+    if (one.needs.empty()) return false;
+    const Feature& needed = Named(one.needs);
+    return apart(needed, other) || (!other.needs.empty() && apart(needed, Named(other.needs)));
   };
   return !apart(a, b) && !lacks(a, b) && !lacks(b, a) && !Refused(a, b) && !Refused(b, a);
 }
