@@ -50,6 +50,10 @@ struct EngineOptions {
   bool explain_kernels = false;
   bool check_each_op = false;
   std::string dump_activations;
+  int expert_ranks = 1;
+  int redundant_experts = 0;
+  std::string expert_balance_interval = "3000";
+  std::string expert_migration_bytes = "32MiB";
   bool fake_balance_experts = false;
   // Of drafts, by a step, at most. Without a flag: 0.5 ms is what a thread takes to wake on a busy
   // machine, and little beside a step that is worth drafts.
@@ -108,12 +112,28 @@ struct EngineOptions {
     v(dump_activations, "dump-activations",
       "for kernel writers: FOLDER:LAYERS:STEPS, as /tmp/dump:0,11:0-3, writes there what these "
       "layers gave in these steps, a safetensors file each; steps do not overlap then");
+    ForEachOfExperts(v);
     v(fake_balance_experts, "fake-balance-experts",
       "for load tests: tokens take experts in turn, so that all have equally many; answers mean "
       "nothing, and each says so in its system_fingerprint");
   }
 
  private:
+  template <class Visitor>
+  void ForEachOfExperts(Visitor& v) {
+    v(expert_ranks, "expert-ranks",
+      "ranks that share the experts of each layer evenly, all on this device; experts move between "
+      "them as they are loaded (docs/experts.md); 1: experts stay where they are",
+      1, 512);
+    v(redundant_experts, "redundant-experts",
+      "copies of each layer's busiest experts beside the first, with --expert-ranks", 0, 1024);
+    v(expert_balance_interval, "expert-balance-interval",
+      "when ranks are balanced anew: every so many steps, as 3000, or seconds, as 60s; none: by "
+      "POST /admin/experts alone");
+    v(expert_migration_bytes, "expert-migration-bytes",
+      "of experts on their way to other ranks, copied between two steps at most, as 32MiB");
+  }
+
   template <class Visitor>
   void ForEachOfDrafts(Visitor& v) {
     v(speculate, "speculate",

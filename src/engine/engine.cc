@@ -18,6 +18,7 @@
 #include "base/visible.h"
 #include "engine/beam_request.h"
 #include "engine/drafter.h"
+#include "engine/expert_orders.h"
 #include "engine/expert_report.h"
 #include "engine/grammar_workers.h"
 #include "engine/health.h"
@@ -538,8 +539,10 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
     return std::string("{\"ok\":true}");
   }
   if (name == "\"experts\"") return AnswerExperts(*loop_, *runner_, command);
+  if (name == "\"move_experts\"") return MoveExperts(*loop_, *runner_, command);
   return InvalidArgument(
-      "command must be pause, resume, drain, cache_flush, profile, profile_end, trace or experts",
+      "command must be pause, resume, drain, cache_flush, profile, profile_end, trace, experts or "
+      "move_experts",
       "command");
 }
 

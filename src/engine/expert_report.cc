@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/str_cat.h"
+#include "engine/expert_orders.h"
 #include "experts/planner.h"
 
 namespace sluice::engine {
@@ -78,9 +79,12 @@ Result<OrderedJson> PlanJson(const experts::Loads& loads, const experts::PlanOpt
 Result<std::string> AnswerExperts(StepLoop& loop, exec::StepRunner& runner, const Json& command) {
   std::optional<experts::Loads> loads;
   Status read;
+  OrderedJson balance;
   const bool called = loop.Call([&](schedule::Scheduler&) {
     read = runner.ReadExpertLoads();
     if (runner.ExpertLoads() != nullptr) loads.emplace(*runner.ExpertLoads());
+    const experts::Balancer* const balancer = runner.ExpertBalancer();
+    if (balancer != nullptr) balance = BalanceJson(*balancer, *loads, *runner.ExpertSlotLoads());
   });
   if (!called) return Status(StatusCode::kUnavailable, "the engine has stopped");
   SLUICE_RETURN_IF_ERROR(read);
@@ -89,6 +93,7 @@ Result<std::string> AnswerExperts(StepLoop& loop, exec::StepRunner& runner, cons
                   "the model has no experts; its layers' feed-forward parts are whole");
   }
   OrderedJson json = LoadsJson(*loads);
+  if (!balance.is_null()) json["balance"] = std::move(balance);
   experts::PlanOptions options;
   options.groups = runner.Info().expert_groups;
   SLUICE_ASSIGN_OR_RETURN(options.ranks, IntegerOf(command, "ranks", -1));

@@ -166,6 +166,27 @@ struct Metrics::Families : Labelled {
     expert_choices = &New(BuildCounter, "sluice_expert_choices_total",
                           "Experts that tokens were given, over all tokens and layers");
   }
+  // Of a model whose experts lie among ranks; made likewise.
+  std::vector<Gauge*> rank_load, rank_imbalance;
+  Gauge* map_version = nullptr;
+  Counter *migrations = nullptr, *migrated_bytes = nullptr;
+  uint64_t slot_takes = 0;
+  void MakeRanks(const experts::Balancer& balancer) {
+    auto& load = NewFamily(BuildGauge, "sluice_expert_rank_load",
+                           "Tokens that the experts of a rank were given lately, in all layers");
+    for (int rank = 0; rank < balancer.options().shape.ranks; ++rank)
+      rank_load.push_back(&load.Add(With({{"rank", std::to_string(rank)}})));
+    auto& imbalance = NewFamily(BuildGauge, "sluice_expert_rank_imbalance",
+                                "Load of a layer's busiest rank over the mean of all");
+    for (const int layer : balancer.options().layers)
+      rank_imbalance.push_back(&imbalance.Add(With({{"layer", std::to_string(layer)}})));
+    map_version = &New(BuildGauge, "sluice_expert_map_version",
+                       "Version of the map that says where experts lie");
+    migrations = &New(BuildCounter, "sluice_expert_migrations_total",
+                      "Experts that were copied to another slot");
+    migrated_bytes = &New(BuildCounter, "sluice_expert_migrated_bytes_total",
+                          "Bytes of experts that were copied to another slot");
+  }
   Histogram& plan = NewPhase("plan");
   Histogram& prepare = NewPhase("prepare");
   Histogram& execute = NewPhase("execute");
@@ -232,6 +253,26 @@ void Metrics::SetExperts(const experts::Loads* loads) {
   }
   for (size_t e = 0; e < sums.size(); ++e) f.expert_load[e]->Set(sums[e]);
   Raise(*f.expert_choices, loads->choices());
+}
+
+void Metrics::SetExpertBalance(const experts::Balancer* balancer,
+                               const experts::Loads* slot_loads) {
+  if (balancer == nullptr) return;
+  Families& f = *families_;
+  if (f.map_version == nullptr) f.MakeRanks(*balancer);
+  f.map_version->Set(static_cast<double>(balancer->map().version()));
+  Raise(*f.migrations, balancer->totals().copies);
+  Raise(*f.migrated_bytes, balancer->totals().bytes);
+  if (slot_loads->takes() == f.slot_takes) return;
+  f.slot_takes = slot_loads->takes();
+  std::vector<double> sums(f.rank_load.size());
+  for (size_t i = 0; i < f.rank_imbalance.size(); ++i) {
+    const std::vector<double> ranks =
+        experts::RankLoadsOf(balancer->options().shape, slot_loads->Of(static_cast<int>(i)));
+    f.rank_imbalance[i]->Set(experts::Imbalance(ranks));
+    std::transform(sums.begin(), sums.end(), ranks.begin(), sums.begin(), std::plus<>());
+  }
+  for (size_t rank = 0; rank < sums.size(); ++rank) f.rank_load[rank]->Set(sums[rank]);
 }
 
 void Metrics::CountFallback(const std::string& op, const std::string& reason) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "exec/step_runner.h"
-#include "experts/loads.h"
+#include "experts/balancer.h"
 #include "schedule/scheduler.h"
 
 namespace sluice::engine {
@@ -35,6 +35,8 @@ class Metrics {
   void SetDrafting(const DraftingTotals& totals);
   // Null: the model has no experts. Not costly where nothing was taken since the last call.
   void SetExperts(const experts::Loads* loads);
+  // How they are spread over ranks, with the loads of slots; null: they stay where they are.
+  void SetExpertBalance(const experts::Balancer* balancer, const experts::Loads* slot_loads);
   void ObserveStep(const StepTimes& times);
   // An implementation of an op that would have been better declined.
   void CountFallback(const std::string& op, const std::string& reason);

@@ -25,6 +25,10 @@ std::string ObservedText() {
   experts::Loads loads({0}, 2);
   loads.Take(std::vector<uint32_t>{1, 3}, 1);
   metrics.SetExperts(&loads);
+  const experts::Balancer balancer({.shape = *experts::ShapeOf(2, 2, 0), .layers = {0}});
+  experts::Loads slot_loads({0}, 3);
+  slot_loads.Take(std::vector<uint32_t>{1, 3, 0}, 1);
+  metrics.SetExpertBalance(&balancer, &slot_loads);
   return metrics.Text();
 }
 

@@ -165,12 +165,22 @@ void StepLoop::Draft(const Flight& flight, int64_t took_us) {
   if (head_drafts_ != nullptr) head_drafts_->Choose(outcome_, costs, scheduler_.get());
 }
 
+bool StepLoop::MoveExperts(bool idle) {
+  const experts::Balancer* const balancer = runner_.ExpertBalancer();
+  if (balancer == nullptr || !balancer->busy()) return false;
+  if (!idle) return true;
+  const Result<bool> more = runner_.MoveExperts();
+  if (!more.ok()) LogError("experts could not be moved: ", more.status().message());
+  return more.ok() && *more;
+}
+
 void StepLoop::Run() {
+  bool moves_experts = false;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
       const bool can_step = !flights_.empty() || (scheduler_->HasWork() && !paused_);
-      if (inbox_.empty() && !can_step && !stopping_) {
+      if (inbox_.empty() && !can_step && !stopping_ && !moves_experts) {
         has_work_ = false;
         wake_.wait(lock, [&] {
           return stopping_ || !inbox_.empty() || (scheduler_->HasWork() && !paused_);
@@ -205,6 +215,7 @@ void StepLoop::Run() {
       wake_.wait_for(lock, std::chrono::milliseconds(1),
                      [&] { return stopping_ || !inbox_.empty(); });
     }
+    moves_experts = MoveExperts(/*idle=*/!may_begin);
     Publish();
   }
   EndAll();
@@ -356,6 +367,7 @@ void StepLoop::Publish() {
   drafting.seconds += totals_.drafting_s;
   metrics_.SetDrafting(drafting);
   metrics_.SetExperts(runner_.ExpertLoads());
+  metrics_.SetExpertBalance(runner_.ExpertBalancer(), runner_.ExpertSlotLoads());
 }
 
 void StepLoop::Start(TextWorkers* workers) {

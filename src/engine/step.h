@@ -124,6 +124,8 @@ class StepLoop {
   void CancelRequest(RequestId id);
   void Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
             const Status& error);
+  // Carries on with moving experts where no step does it; says whether more is left to do.
+  bool MoveExperts(bool idle);
   // Puts an admitted request into the table.
   void Open(std::shared_ptr<RequestState> request, int32_t handle);
   // One sequence of the request has ended.

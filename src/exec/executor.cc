@@ -103,7 +103,11 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
   context.workspace = workspace_.view();
   context.kv = kv_;
   context.attention_plans = attention_plans_;
-  if (expert_counter_) context.expert_counts = expert_counter_->counts();
+  if (expert_counter_) {
+    context.expert_counts = expert_counter_->counts();
+    context.expert_slot_counts = expert_counter_->slot_counts();
+  }
+  if (mover_ != nullptr) context.expert_maps = mover_->maps();
   return context;
 }
 
@@ -111,6 +115,13 @@ model::ForwardContext Executor::Context(device::Stream& stream) const {
 Status Executor::ReadExpertLoads() {
   if (expert_counter_ == nullptr || !unfinished_.empty()) return OkStatus();
   return expert_counter_->ReadNow(*stream_, NowMicros());
+}
+
+Result<bool> Executor::MoveExperts() {
+  if (mover_ == nullptr || !unfinished_.empty()) return false;
+  SLUICE_RETURN_IF_ERROR(mover_->Advance(*stream_, expert_counter_->loads()));
+  SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
+  return mover_->balancer().busy();
 }
 
 Result<SinkObserver*> Executor::Observe(batch::KvSink* sink) {
@@ -157,6 +168,10 @@ Status Executor::Enqueue(Flight* flight) {
   SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
   SLUICE_RETURN_IF_ERROR(CopyBlocks(plan));
   const int64_t start = NowMicros();
+  if (mover_ != nullptr) {
+    mover_->balancer().BeginStep(start);
+    SLUICE_RETURN_IF_ERROR(mover_->Advance(*stream_, expert_counter_->loads()));
+  }
   if (proposer_ != nullptr && proposer_->failed()) sampler_->ForgetGuesses();
   sampler_->Build(plan, &flight->rows);
   WriteGuessRows(flight);
@@ -321,6 +336,7 @@ void Executor::Reclaim(Flight* flight, bool failed) {
 Status Executor::Abandon(Flight* flight, const Status& status) {
   TellStepBefore(nullptr, status);
   EndCounting(flight, false);
+  if (mover_ != nullptr) mover_->Lost();
   failed_step_ = flight->batch.plan.step;
   if (flight->sink != nullptr) flight->sink->Abort();
   Reclaim(flight, /*failed=*/true);
@@ -426,6 +442,7 @@ void Executor::EndCounting(Flight* flight, bool ok) {
 Status Executor::Land(Flight* flight) {
   Status status = flight->waits ? stream_->Synchronize() : flight->done->Synchronize();
   if (!flight->status.ok()) status = flight->status;
+  if (!status.ok() && mover_ != nullptr) mover_->Lost();
   if (timer_) timer_->Finished(status.ok(), &flight->marks);
   EndCounting(flight, status.ok());
   unfinished_.erase(std::find(unfinished_.begin(), unfinished_.end(), flight));

@@ -16,6 +16,7 @@
 #include "exec/activation_dump.h"
 #include "exec/draft_model_proposer.h"
 #include "exec/expert_counter.h"
+#include "exec/expert_mover.h"
 #include "exec/graph_runner.h"
 #include "exec/input_builder.h"
 #include "exec/sink_observer.h"
@@ -74,6 +75,8 @@ class Executor : public StepRunner {
     // Gets the hidden states of its layers behind each step; it must outlive the executor.
     // REQUIRES: no head guesses, and `depth` is 1. Null: nobody does.
     ActivationDump* dump = nullptr;
+    // Moves the experts of the model; it must outlive the executor. Null: they lie in their order.
+    ExpertMover* mover = nullptr;
     bool rejects = false;       // drafts are verified by rejection: ops::SampleRow::guess_row
     double drafts_taken = 0.0;  // for load tests: ops::KeepDrawn::Args::taken
     bool time_steps = false;    // fill the times of Totals() where the device has timers
@@ -106,6 +109,13 @@ class Executor : public StepRunner {
   const experts::Loads* ExpertLoads() const override {
     return expert_counter_ ? &expert_counter_->loads() : nullptr;
   }
+  const experts::Loads* ExpertSlotLoads() const override {
+    return expert_counter_ ? expert_counter_->slot_loads() : nullptr;
+  }
+  experts::Balancer* ExpertBalancer() override {
+    return mover_ != nullptr ? &mover_->balancer() : nullptr;
+  }
+  Result<bool> MoveExperts() override;
   Status ReadExpertLoads() override;
   Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override;
 
@@ -275,6 +285,7 @@ class Executor : public StepRunner {
   int64_t drafting_us_ = 0;
 
   std::unique_ptr<ExpertCounter> expert_counter_;  // null: the model has no experts
+  ExpertMover* mover_ = nullptr;                   // may be null
   std::unique_ptr<StepTimer> timer_;               // null: off
   device::SubmitCounts warm_up_;                   // what it submitted
   std::vector<std::unique_ptr<Flight>> flights_;

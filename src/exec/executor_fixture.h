@@ -51,7 +51,8 @@ struct TinyExecutor {
                         const std::string& device_name = "cpu",
                         device::GraphSupport graphs = device::GraphSupport::kFull,
                         DType kv_dtype = DType::kF16, int draft_tokens = 0,
-                        decltype(Executor::Options::propose) propose = nullptr) {
+                        decltype(Executor::Options::propose) propose = nullptr,
+                        const ExpertRanks& ranks = {}) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -63,13 +64,16 @@ struct TinyExecutor {
     options.kernel_block_tokens = kTestKernelBlock;
     options.state_block_tokens = kTestStateBlock;
     options.draft_tokens = draft_tokens;
+    options.expert_slots = ranks.slots();
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
     // The checkpoint's head guesses, unless something else does.
     if (draft_tokens > 0 && propose == nullptr) options.mtp_heads = files.config.mtp_heads;
-    weights::WeightPlan plan =
-        model::PlanWeights(files, *device, options.activation, options.mtp_heads).value();
+    weights::WeightPlan plan = model::PlanWeights(files, *device, options.activation,
+                                                  options.mtp_heads, options.expert_slots)
+                                   .value();
     model = std::move(model::LoadModel(files.config, std::move(plan), *device, options).value());
+    if (ranks.slots() > 0) mover = std::move(ExpertMover::Make(*device, *model, ranks).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {
       group.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
@@ -82,6 +86,7 @@ struct TinyExecutor {
                                          .graph_chunk_tokens = device_name == "chunks" ? 128 : 0,
                                          .draft_tokens = draft_tokens,
                                          .propose = std::move(propose),
+                                         .mover = mover.get(),
                                          .bindings = &bindings})
                              .value());
   }
@@ -125,6 +130,7 @@ struct TinyExecutor {
   std::unique_ptr<device::Device> device;
   std::vector<ops::BindRecord> bindings;
   std::unique_ptr<model::Model> model;
+  std::unique_ptr<ExpertMover> mover;  // null: experts stay where they are
   std::unique_ptr<kvstore::KvStore> store;
   std::unique_ptr<Executor> executor;
   std::deque<Step> steps;  // launched and not finished

@@ -22,22 +22,30 @@ std::vector<int> ExpertLayers(const files::ModelConfig& config) {
 
 }  // namespace
 
-size_t ExpertCounter::DeviceBytes(const files::ModelConfig& config) {
-  return device::AlignUp(ExpertLayers(config).size() * static_cast<size_t>(config.experts.count) *
-                         sizeof(uint32_t));
+size_t ExpertCounter::DeviceBytes(const files::ModelConfig& config, int slots) {
+  return device::AlignUp(ExpertLayers(config).size() *
+                         static_cast<size_t>(config.experts.count + slots) * sizeof(uint32_t));
 }
 
 Result<std::unique_ptr<ExpertCounter>> ExpertCounter::Make(device::Device& device,
-                                                           const files::ModelConfig& config) {
+                                                           const files::ModelConfig& config,
+                                                           int slots) {
   std::vector<int> layers = ExpertLayers(config);
   if (layers.empty()) return std::unique_ptr<ExpertCounter>();
   const auto rows = static_cast<int64_t>(layers.size());
   std::unique_ptr<ExpertCounter> counter(
-      new ExpertCounter(device, experts::Loads(std::move(layers), config.experts.count)));
-  const size_t bytes = DeviceBytes(config);
+      new ExpertCounter(device, experts::Loads(layers, config.experts.count)));
+  if (slots > 0) counter->slot_loads_.emplace(std::move(layers), slots);
+  const size_t bytes = DeviceBytes(config, slots);
   SLUICE_ASSIGN_OR_RETURN(counter->memory_, device.Allocate(bytes, device::MemoryKind::kDevice));
   SLUICE_ASSIGN_OR_RETURN(counter->staging_, device::AllocateStaging(device, bytes));
   counter->counts_ = ops::Dense(counter->memory_.view(), DType::kI32, {rows, config.experts.count});
+  if (slots > 0) {
+    device::View behind = counter->memory_.view();
+    behind.data += counter->staged().size() * sizeof(uint32_t);
+    behind.bytes -= counter->staged().size() * sizeof(uint32_t);
+    counter->slot_counts_ = ops::Dense(behind, DType::kI32, {rows, slots});
+  }
   return counter;
 }
 
@@ -56,14 +64,19 @@ Result<bool> ExpertCounter::Fetch(device::Stream& stream, int64_t now_us) {
 
 void ExpertCounter::Fetched(bool ok, int64_t now_us) {
   under_way_ = false;
-  if (ok) loads_.Take(staged(), now_us);
+  if (ok) Take(now_us);
+}
+
+void ExpertCounter::Take(int64_t now_us) {
+  loads_.Take(staged(), now_us);
+  if (slot_loads_) slot_loads_->Take(staged_slots(), now_us);
 }
 
 Status ExpertCounter::ReadNow(device::Stream& stream, int64_t now_us) {
   if (under_way_) return OkStatus();
   SLUICE_RETURN_IF_ERROR(Copy(stream));
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  loads_.Take(staged(), now_us);
+  Take(now_us);
   return OkStatus();
 }
 
@@ -72,6 +85,7 @@ Status ExpertCounter::Restart(device::Stream& stream) {
   SLUICE_RETURN_IF_ERROR(Copy(stream));
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
   loads_.Restart(staged());
+  if (slot_loads_) slot_loads_->Restart(staged_slots());
   fetched_us_ = 0;
   return OkStatus();
 }

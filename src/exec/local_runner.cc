@@ -314,14 +314,16 @@ Result<LocalRunner::Planned> LocalRunner::PlanModel(const files::ModelFiles& fil
     LogWarning("--fake-balance-experts: tokens take experts in turn; answers mean nothing");
     model_options.fake_balance_experts = true;
   }
+  SLUICE_ASSIGN_OR_RETURN(ExpertRanks ranks, ExpertRanksOf(files.config, options));
+  model_options.expert_slots = ranks.slots();
   if (options.max_batch_tokens < options.max_num_seqs) {
     return InvalidArgument(
         StrCat("--max-batch-tokens ", options.max_batch_tokens, " is below --max-num-seqs ",
                options.max_num_seqs, ": every running sequence takes one token of a step"),
         "max-batch-tokens");
   }
-  auto weight_plan =
-      model::PlanWeights(files, device, model_options.activation, model_options.mtp_heads);
+  auto weight_plan = model::PlanWeights(files, device, model_options.activation,
+                                        model_options.mtp_heads, model_options.expert_slots);
   if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
   SLUICE_ASSIGN_OR_RETURN(DraftPlan drafting, PlanDraft(draft, files, device, options));
   auto plan = PlanFor(device, {files, *weight_plan, model_options}, drafting, options);
@@ -329,7 +331,8 @@ Result<LocalRunner::Planned> LocalRunner::PlanModel(const files::ModelFiles& fil
   memory_ = *std::move(plan);
   model_options.max_model_len = memory_.max_model_len;
   model_options.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
-  return Planned{std::move(model_options), *std::move(weight_plan), std::move(drafting)};
+  return Planned{std::move(model_options), *std::move(weight_plan), std::move(drafting),
+                 std::move(ranks)};
 }
 
 Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
@@ -346,6 +349,9 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& 
       model::LoadModel(files.config, std::move(planned.weights), *device_, planned.options);
   if (!model.ok()) return WithForcedOps(model.status(), options);
   model_ = *std::move(model);
+  if (planned.ranks.slots() > 0) {
+    SLUICE_ASSIGN_OR_RETURN(mover_, ExpertMover::Make(*device_, *model_, planned.ranks));
+  }
   return draft.empty() ? OkStatus() : LoadDraft(std::move(planned.draft), options);
 }
 
@@ -391,6 +397,7 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   }
   wanted.draft_tokens = model_->options().draft_tokens;
   wanted.dump = dump_.get();
+  wanted.mover = mover_.get();
   if (dump_ != nullptr) wanted.depth = 1;
   wanted.bindings = &bindings_;
   SLUICE_ASSIGN_OR_RETURN(executor_, Executor::Make(*device_, *model_, *store_, wanted));

@@ -39,6 +39,9 @@ class LocalRunner : public StepRunner {
   RunnerTotals Totals() const override { return executor_->Totals(); }
   uint64_t WeightsVersion() const override { return executor_->WeightsVersion(); }
   const experts::Loads* ExpertLoads() const override { return executor_->ExpertLoads(); }
+  const experts::Loads* ExpertSlotLoads() const override { return executor_->ExpertSlotLoads(); }
+  experts::Balancer* ExpertBalancer() override { return executor_->ExpertBalancer(); }
+  Result<bool> MoveExperts() override { return executor_->MoveExperts(); }
   Status ReadExpertLoads() override { return executor_->ReadExpertLoads(); }
   Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
     return executor_->Launch(plan, sink);
@@ -50,6 +53,7 @@ class LocalRunner : public StepRunner {
     model::ModelOptions options;
     weights::WeightPlan weights;
     DraftPlan draft;
+    ExpertRanks ranks;
   };
 
   LocalRunner() = default;
@@ -73,6 +77,7 @@ class LocalRunner : public StepRunner {
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Model> draft_model_;     // null: none
   std::unique_ptr<model::EagleHead> eagle_head_;  // null: none
+  std::unique_ptr<ExpertMover> mover_;            // null: experts stay where they are
   std::unique_ptr<kvstore::KvStore> store_, draft_store_;
   std::unique_ptr<ActivationDump> dump_;  // null: none
   std::unique_ptr<Executor> executor_;

@@ -190,7 +190,9 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
   if (draft.config() != nullptr)
     workspace = std::max(workspace, model::WorkspaceBytes(*draft.config(), draft.options));
   return ProposerBytes(config, options, max_num_seqs, draft) + workspace +
-         ExpertCounter::DeviceBytes(config) + LogitsBytes(config, options) +
+         ExpertCounter::DeviceBytes(config, options.expert_slots) +
+         (options.expert_slots > 0 ? ExpertMover::DeviceBytes(config, options.expert_slots) : 0) +
+         LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr,
                                       draft.drawn > 0))
@@ -238,7 +240,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
     executor->kv_.push_back(LayerView(store, layer));
   }
   SLUICE_RETURN_IF_ERROR(executor->MakeVectors(max_num_seqs));
-  SLUICE_ASSIGN_OR_RETURN(executor->expert_counter_, ExpertCounter::Make(device, model.config()));
+  SLUICE_ASSIGN_OR_RETURN(executor->expert_counter_,
+                          ExpertCounter::Make(device, model.config(), options.expert_slots));
+  executor->mover_ = wanted.mover;
   SLUICE_RETURN_IF_ERROR(executor->MakeProposer(wanted));
   if (wanted.dump != nullptr) SLUICE_RETURN_IF_ERROR(executor->MakeDump(wanted));
   if (executor->proposer_) executor->sampler_->VerifyAgainst(executor->proposer_->proposals());

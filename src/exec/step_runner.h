@@ -18,7 +18,7 @@
 #include "batch/mask_set.h"
 #include "batch/plan.h"
 #include "batch/result.h"
-#include "experts/loads.h"
+#include "experts/balancer.h"
 #include "sluice/status.h"
 
 namespace sluice::exec {
@@ -148,7 +148,14 @@ class StepRunner {
   // How the model's experts are loaded, as of a step of some tenths of a second ago at most; null:
   // it has none.
   virtual const experts::Loads* ExpertLoads() const { return nullptr; }
-  // Brings ExpertLoads() up to the last step, unless a step is unfinished.
+  // The same of the slots that experts lie in, and what keeps them spread over ranks as they are
+  // loaded; null: they stay where they are.
+  virtual const experts::Loads* ExpertSlotLoads() const { return nullptr; }
+  virtual experts::Balancer* ExpertBalancer() { return nullptr; }
+  // Between steps, experts move by themselves. This carries on with it where no step is unfinished;
+  // says whether more is left to do.
+  virtual Result<bool> MoveExperts() { return false; }
+  // Brings ExpertLoads() and ExpertSlotLoads() up to the last step, unless a step is unfinished.
   virtual Status ReadExpertLoads() { return OkStatus(); }
   // Puts the step behind those that were launched before: block copies, the model, and sampling
   // where no row waits for a mask. Takes the content of *plan and leaves the buffers of an earlier

@@ -80,6 +80,10 @@ struct ForwardContext {
   // I32 [layers with experts, experts]: grows by the choices of each layer's tokens, modulo 2^32;
   // empty: nobody counts them.
   ops::Tensor expert_counts = {};
+  // Of a model with ModelOptions::expert_slots: I32 [layers with experts, numbers of a map], as
+  // ops::MapExperts reads it; and I32 [layers with experts, slots], which grows by the choices that
+  // went to each slot, or empty.
+  ops::Tensor expert_maps = {}, expert_slot_counts = {};
   LayerObserver* observer = nullptr;  // may be null
 };
 

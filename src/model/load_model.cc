@@ -26,19 +26,37 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
   *records = std::move(unique);
 }
 
+// What experts of the model's layers have, matrices and biases, lies in slots.
+void PutInSlots(const files::ModelConfig& config, int slots,
+                std::vector<weights::ParamSpec>* specs) {
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    if (!config.layers[static_cast<size_t>(layer)].experts) continue;
+    const std::string prefix = StrCat("layers.", layer, ".experts.");
+    for (weights::ParamSpec& spec : *specs) {
+      if (spec.experts == 0 || !spec.name.starts_with(prefix)) continue;
+      for (int slot = 0; slot < slots; ++slot) {
+        spec.slot_experts.push_back(slot % config.experts.count);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp_heads) {
+std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp_heads,
+                                       int expert_slots) {
   if (files::InfoOf(config.architecture).encoder) return layers::EncoderParams(config);
-  return layers::DecoderParams(config, mtp_heads);
+  std::vector<weights::ParamSpec> specs = layers::DecoderParams(config, mtp_heads);
+  if (expert_slots > 0) PutInSlots(config, expert_slots, &specs);
+  return specs;
 }
 
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
                                         const device::Device& device, DType activation,
-                                        int mtp_heads) {
+                                        int mtp_heads, int expert_slots) {
   const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
   return weights::PlanWeights(
-      Params(files.config, mtp_heads), *files.tensors, device,
+      Params(files.config, mtp_heads, expert_slots), *files.tensors, device,
       {.naming = naming, .activation = activation, .quantization = files.config.quantization});
 }
 

@@ -11,14 +11,16 @@
 
 namespace sluice::model {
 
-// What the files of this model must hold; with `mtp_heads` also for ModelOptions::mtp_heads.
-std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp_heads = 0);
+// What the files of this model must hold; with `mtp_heads` also for ModelOptions::mtp_heads, and
+// with ModelOptions::expert_slots.
+std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp_heads = 0,
+                                       int expert_slots = 0);
 
 // What LoadModel will place; reads no weight bytes. The files must outlive it. kBadModel where they
 // do not fit the config; kUnimplemented where the device lacks a Linear for them.
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
                                         const device::Device& device, DType activation,
-                                        int mtp_heads = 0);
+                                        int mtp_heads = 0, int expert_slots = 0);
 
 // How LoadModel will bind the ops that take scratch memory: the plan's linears, and attention.
 // kUnimplemented as LoadModel.
@@ -29,8 +31,8 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
 
 // Loads the weights onto `device` and binds every op. kOutOfMemory (before anything is allocated)
 // where the device is too small; kUnimplemented where the device lacks an op for this model.
-// REQUIRES: the plan was made for the device, for files of this config, options.activation and
-// options.mtp_heads.
+// REQUIRES: the plan was made for the device, for files of this config, options.activation,
+// options.mtp_heads and options.expert_slots.
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,
                                          device::Device& device, const ModelOptions& options);
 

@@ -28,6 +28,9 @@ struct ModelOptions {
   int draft_tokens = 0;           // of a sequence in a step, which states can be taken back by
   int mtp_heads = 0;              // so many of the checkpoint's heads, from the first, for Draft
   bool joins_hidden = false;      // an EagleHead's: Activations::joined is needed
+  // Of each layer's experts, as experts::MapShape::slots; 0: they lie in their order. Those of
+  // heads always do.
+  int expert_slots = 0;
   bool fake_balance_experts = false;  // tokens take experts in turn, whatever the router says
   weights::Progress progress;         // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null

@@ -193,6 +193,7 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<RouteExperts>{&RefRouteExpertsSupports, &RefRouteExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<FakeBalanceExperts>{&RefFakeBalanceExpertsSupports, &RefFakeBalanceExperts}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<MapExperts>{&RefMapExpertsSupports, &RefMapExperts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<GroupExperts>{&RefGroupExpertsSupports, &RefGroupExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GroupedLinear>{&RefGroupedLinearSupports, &RefGroupedLinear}));

@@ -21,6 +21,7 @@
 #include "ops/host_array.h"
 #include "ops/latent_attention.h"
 #include "ops/linear.h"
+#include "ops/map_experts.h"
 #include "ops/norm.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
@@ -163,6 +164,7 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
 ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int number,
                                              TestNoise& noise);
+ConformanceCase<MapExperts> MakeCase(const MapExperts&, int number, TestNoise& noise);
 ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise);
 ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNoise& noise);
 ConformanceCase<ScaleExperts> MakeCase(const ScaleExperts&, int number, TestNoise& noise);

@@ -83,6 +83,43 @@ ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int numb
   return c;
 }
 
+ConformanceCase<MapExperts> MakeCase(const MapExperts&, int number, TestNoise& noise) {
+  ConformanceCase<MapExperts> c;
+  c.desc.experts = Pick(noise, {1, 3, 64, 130});
+  c.desc.slots = c.desc.experts + static_cast<int>(noise.Below(c.desc.experts + 2));
+  c.desc.top_k = AnyTopK(noise, c.desc.experts);
+  const int64_t tokens = AnyTokens(number, noise);
+  // Some slots are nobody's; of the others each expert has one and the rest are anyone's.
+  const int named =
+      c.desc.experts + static_cast<int>(noise.Below(c.desc.slots - c.desc.experts + 1));
+  std::vector<int32_t> sizes(static_cast<size_t>(c.desc.experts), 1), map = {0};
+  for (int i = c.desc.experts; i < named; ++i) ++sizes[noise.Below(c.desc.experts)];
+  for (const int32_t size : sizes) map.push_back(map.back() + size);
+  const std::vector<int32_t> order = AnyChoice(noise, 1, c.desc.slots, c.desc.slots);
+  map.insert(map.end(), order.begin(), order.end());
+  Array tokens_of(DType::kI32, {tokens}), positions(DType::kI32, {tokens});
+  for (size_t t = 0; t < tokens_of.Count(); ++t) {
+    tokens_of.Int(t) = static_cast<int32_t>(noise.Below(150'000));
+    positions.Int(t) = static_cast<int32_t>(noise.Below(1'000'000));
+  }
+  const size_t token = c.Add(std::move(tokens_of)), position = c.Add(std::move(positions));
+  const size_t maps = c.Add(Array::Ints({c.desc.map_size()}, map));
+  const size_t ids = c.Add(
+      Array::Ints({tokens, c.desc.top_k}, AnyChoice(noise, tokens, c.desc.experts, c.desc.top_k)));
+  const size_t counts = c.Add(Numbers({c.desc.experts}));
+  const size_t counted =
+      c.Add(Array::Ints({1}, {static_cast<int32_t>(noise.Below(static_cast<int>(tokens) + 1))}));
+  const bool counts_some = number % 3 != 0, pads = number % 3 == 2;
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<MapExperts::Args> {
+    MapExperts::Args args{
+        .token_ids = t[token], .positions = t[position], .map = t[maps], .ids = t[ids]};
+    if (counts_some) args.counts = t[counts];
+    if (pads) args.counted = t[counted];
+    return args;
+  };
+  return c;
+}
+
 ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise) {
   ConformanceCase<GroupExperts> c;
   c.desc.experts = Pick(noise, {1, 3, 64, 130});

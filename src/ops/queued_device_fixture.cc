@@ -22,6 +22,7 @@
 #include "ops/grouped_linear.h"
 #include "ops/latent_attention.h"
 #include "ops/linear.h"
+#include "ops/map_experts.h"
 #include "ops/norm.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
@@ -96,6 +97,9 @@ TensorList TensorsOf(const RouteExperts::Args& a) {
   return {&a.logits, &a.bias, &a.ids, &a.weights};
 }
 TensorList TensorsOf(const FakeBalanceExperts::Args& a) { return {&a.ids, &a.weights}; }
+TensorList TensorsOf(const MapExperts::Args& a) {
+  return {&a.token_ids, &a.positions, &a.map, &a.ids, &a.counts, &a.counted};
+}
 TensorList TensorsOf(const GroupExperts::Args& a) {
   return {&a.ids, &a.starts, &a.tokens, &a.places, &a.counts, &a.counted};
 }
@@ -386,8 +390,8 @@ QueuedDevice::QueuedDevice(const Options& options)
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
          PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, ShortConv,
          GatedDelta, Ssd, GatedNorm, SigmoidGate, SigmoidGateScaleAdd, RouteExperts,
-         FakeBalanceExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts, Sample,
-         SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+         FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts,
+         Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
 }
 
 Result<std::unique_ptr<device::Stream>> QueuedDevice::CreateStream() {

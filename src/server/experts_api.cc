@@ -5,9 +5,15 @@
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "server/fields.h"
 #include "server/http/target.h"
 
 namespace sluice::server {
+namespace {
+
+constexpr size_t kNameBytesMax = 4096;
+
+}  // namespace
 
 Result<std::string> ReadExpertsQuery(std::string_view query) {
   OrderedJson command{{"command", "experts"}};
@@ -23,6 +29,21 @@ Result<std::string> ReadExpertsQuery(std::string_view query) {
     command[name] = value;
   }
   return DumpJson(command);
+}
+
+Result<EngineOrder> ReadExpertsOrder(std::string_view body) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  EngineOrder order;
+  order.model = fields.String("model", kNameBytesMax).value_or("");
+  OrderedJson command{{"command", "move_experts"}};
+  for (const char* name : {"rebalance", "nodes", "layers"}) {
+    const OrderedJson* const value = fields.Any(name);
+    if (value != nullptr) command[name] = *value;
+  }
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  order.command = DumpJson(command);
+  return order;
 }
 
 }  // namespace sluice::server

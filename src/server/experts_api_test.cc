@@ -43,5 +43,36 @@ TEST_F(ExpertsRoute, AsksTheEngineAndIsForAdminsAlone) {
             400);
 }
 
+TEST(ReadExpertsOrder, HandsOnWhatTheEngineChecks) {
+  const auto order = ReadExpertsOrder(R"({"model": "a", "layers": [{"layer": 1, "ranks": []}]})");
+  ASSERT_TRUE(order.ok()) << order.status().message();
+  EXPECT_EQ(order->model, "a");
+  EXPECT_EQ(order->command, R"({"command":"move_experts","layers":[{"layer":1,"ranks":[]}]})");
+  EXPECT_EQ(ReadExpertsOrder(R"({"rebalance": true, "nodes": 2})")->command,
+            R"({"command":"move_experts","rebalance":true,"nodes":2})");
+  EXPECT_THAT(ReadExpertsOrder(R"({"replan": true})").status().message(), HasSubstr("replan"));
+  for (const char* body : {"", "[]", "{", R"({"model": 7})"}) {
+    EXPECT_FALSE(ReadExpertsOrder(body).ok()) << body;
+  }
+}
+
+TEST_F(ExpertsRoute, OrdersAreForAdminsAlone) {
+  std::vector<std::string> commands;
+  engine_.on_admin = [&](const std::string& command) {
+    commands.push_back(command);
+    return Result<std::string>(R"({"ok":true})");
+  };
+  const char* const body = R"({"rebalance": true})";
+  EXPECT_EQ(Send("POST", "/admin/experts", body)->reply.status, 403);
+  UseKeys("boss-secret-key-0123456789 admin\nother-secret-key-0123456789\n");
+  EXPECT_EQ(
+      Send("POST", "/admin/experts", body, "Bearer other-secret-key-0123456789")->reply.status,
+      403);
+  EXPECT_TRUE(commands.empty());
+  EXPECT_EQ(Send("POST", "/admin/experts", body, "Bearer boss-secret-key-0123456789")->reply.body,
+            R"({"ok":true})");
+  EXPECT_THAT(commands, ElementsAre(R"({"command":"move_experts","rebalance":true})"));
+}
+
 }  // namespace
 }  // namespace sluice::server

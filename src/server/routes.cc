@@ -150,6 +150,7 @@ const Routes::Route Routes::kRoutes[] = {
     {.path = kModelPrefix, .method = "GET", .answer = &Routes::FindModel},
     {.path = kModelPrefix, .method = "POST", .begin = &Routes::OrderModel},
     {.path = "/admin/experts", .method = "GET", .answer = &Routes::ShowExperts},
+    {.path = "/admin/experts", .method = "POST", .answer = &Routes::MoveExperts},
     {.path = "/models", .method = "GET", .answer = &Routes::ListModels},
     {.path = "/models/load", .method = "POST", .begin = &Routes::OrderModel},
     {.path = "/models/unload", .method = "POST", .begin = &Routes::OrderModel},

@@ -31,6 +31,8 @@
 
 namespace sluice::server {
 
+struct EngineOrder;
+
 // A worker that is at one request for longer than this is taken for a hang, as a text worker of the
 // engine is: what a client can make it do is limited to a few seconds, and others wait behind it.
 inline constexpr int64_t kWorkMsMax = 10'000;
@@ -83,7 +85,9 @@ class Routes {
   HttpReply ListModels(const HttpRequest& request) const;
   HttpReply FindModel(const HttpRequest& request) const;
   HttpReply ShowExperts(const HttpRequest& request) const;
+  HttpReply MoveExperts(const HttpRequest& request) const;
   HttpReply OrderEngine(const HttpRequest& request) const;
+  HttpReply OrderReply(const Result<EngineOrder>& order) const;
   HttpReply Health(const HttpRequest& request) const;
   HttpReply Live(const HttpRequest& request) const;
   HttpReply Ready(const HttpRequest& request) const;

@@ -73,9 +73,17 @@ HttpReply Routes::ShowExperts(const HttpRequest& request) const {
   return BodyReply((*model)->engine.Admin(*command));
 }
 
+HttpReply Routes::MoveExperts(const HttpRequest& request) const {
+  if (!request.admin) return NoAdminReply("/admin/experts takes");
+  return OrderReply(ReadExpertsOrder(request.body));
+}
+
 HttpReply Routes::OrderEngine(const HttpRequest& request) const {
   if (!request.admin) return NoAdminReply("an order to a model's engine takes");
-  const Result<EngineOrder> order = ReadEngineOrder(request.path, request.body);
+  return OrderReply(ReadEngineOrder(request.path, request.body));
+}
+
+HttpReply Routes::OrderReply(const Result<EngineOrder>& order) const {
   if (!order.ok()) return ErrorReply(order.status());
   const Result<std::string> name = models_.Resolve(order->model);
   if (!name.ok()) return ErrorReply(name.status());

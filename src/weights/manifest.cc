@@ -139,6 +139,29 @@ Result<std::shared_ptr<const DerivedMatrix>> FindDerived(
   return derived;
 }
 
+// The sources of each slot's expert in the place of those of all experts.
+void PutInSlots(ResolvedParam* resolved) {
+  ParamSpec& spec = resolved->spec;
+  const ResolvedParam stored = *resolved;
+  const size_t pieces = stored.sources.size() / static_cast<size_t>(spec.experts);
+  resolved->sources.clear();
+  resolved->tensors.clear();
+  resolved->scales.clear();
+  resolved->derived.clear();
+  for (const int32_t expert : spec.slot_experts) {
+    const size_t begin = static_cast<size_t>(expert) * pieces;
+    for (size_t i = begin; i < begin + pieces; ++i) {
+      resolved->sources.push_back(stored.sources[i]);
+      resolved->tensors.push_back(stored.tensors[i]);
+      resolved->scales.push_back(stored.scales[i]);
+      resolved->derived.push_back(stored.derived[i]);
+    }
+  }
+  const auto slots = static_cast<int>(spec.slot_experts.size());
+  spec.rows = spec.rows / spec.experts * slots;
+  spec.stored_experts = std::exchange(spec.experts, slots);
+}
+
 }  // namespace
 
 Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
@@ -187,7 +210,15 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
     before = &wanted;
   }
   CHECK(rows == spec.rows, spec.name, ": sources have ", rows, " rows, not ", spec.rows);
+  if (!spec.slot_experts.empty()) PutInSlots(&resolved);
   return resolved;
+}
+
+ParamSpec Unresolved(ParamSpec spec) {
+  if (spec.stored_experts == 0) return spec;
+  spec.rows = spec.rows / spec.experts * spec.stored_experts;
+  spec.experts = std::exchange(spec.stored_experts, 0);
+  return spec;
 }
 
 Result<std::vector<ResolvedParam>> Resolve(

@@ -71,6 +71,11 @@ struct ParamSpec {
   // those of the first expert, of the second, and so on, equally many of each.
   int experts = 0;
   int experts_per_token = 0;
+  // The same: the expert that each slot holds, where experts lie in slots; empty: in their order.
+  // Once resolved, `experts` is the number of slots, `rows` are those of all, and the sources are
+  // those of each slot's expert; `stored_experts` is what `experts` was.
+  std::vector<int32_t> slot_experts = {};
+  int stored_experts = 0;
   // kExperts that are heads: as in ops::GroupedLinear::Desc.
   bool by_columns = false;
   int64_t x_step = 0, out_step = 0;
@@ -90,6 +95,9 @@ struct ResolvedParam {
   bool add_one = false;
   bool negated_log = false;  // of a vector: the tensor has log(-x)
 };
+
+// The spec that was resolved, for resolving it again.
+ParamSpec Unresolved(ParamSpec spec);
 
 // kBadModel with one sentence: a tensor that is missing, one whose shape does not fit the config
 // (both shapes), a number format that its role does not allow, scales that are missing, misshapen

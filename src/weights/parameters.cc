@@ -1,5 +1,6 @@
 #include "weights/parameters.h"
 
+#include "base/check.h"
 #include "base/str_cat.h"
 #include "weights/fill.h"
 
@@ -39,6 +40,12 @@ const Parameter* ParameterMap::Find(std::string_view name) const {
   return found == parameters_.end() ? nullptr : found->second.get();
 }
 
+void ParameterMap::SetSlotExpert(std::string_view name, int slot, int32_t expert) {
+  const auto found = parameters_.find(name);
+  CHECK(found != parameters_.end(), "no parameter ", name);
+  found->second->spec.slot_experts.at(static_cast<size_t>(slot)) = expert;
+}
+
 Status ParameterMap::Update(device::Device& device, device::Stream& stream, std::string_view name,
                             const files::TensorSource& source) {
   auto found = parameters_.find(name);
@@ -47,7 +54,7 @@ Status ParameterMap::Update(device::Device& device, device::Stream& stream, std:
   }
   const Parameter& parameter = *found->second;
   SLUICE_ASSIGN_OR_RETURN(const WeightPlan plan,
-                          PlanWeights({parameter.spec}, source, device, options_));
+                          PlanWeights({Unresolved(parameter.spec)}, source, device, options_));
   const PlannedParam& planned = plan.params.front();
   SLUICE_RETURN_IF_ERROR(CheckFits(parameter, planned));
 

@@ -44,6 +44,10 @@ class ParameterMap {
   // Grows whenever an update writes: what was computed by another version is not to be reused.
   uint64_t version() const { return version_; }
 
+  // From now on the slot of this parameter holds that expert's bytes, for what updates write there.
+  // REQUIRES: its experts lie in slots, and this is one of them.
+  void SetSlotExpert(std::string_view name, int slot, int32_t expert);
+
   // Replaces the values of `name` by those of `source`, which spells names as the checkpoint did.
   // Shape and number formats must be those of the load. On an error the old values stand, unless
   // the device itself failed. REQUIRES: no step is running.

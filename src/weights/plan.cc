@@ -213,7 +213,14 @@ Status BindExperts(const ResolvedParam& param, const ops::OpTable& table,
   }
   if (widened) TellWidened(*widened, &records->back());
   SetPacking(table, part->grouped.name(), part->grouped.desc().Stacked(), part);
-  return OkStatus();
+  const auto experts = static_cast<size_t>(spec.experts);
+  if (spec.slot_experts.empty() || part->BytesOf({0, desc.each.n}) * experts == part->bytes) {
+    return OkStatus();
+  }
+  return Status(StatusCode::kUnimplemented,
+                StrCat("experts in ", Name(part->dtype), " as ", part->grouped.name(),
+                       " packs them have no bytes of their own each, so they cannot move; leave ",
+                       "--expert-ranks out"));
 }
 
 // Behind the parts of a kLinear those of their scales, then those of their orders.

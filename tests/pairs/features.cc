@@ -12,6 +12,7 @@ namespace {
 constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
 constexpr char kStop[] = "a";
 constexpr char kStates[] = "qwen3_next", kStatesName[] = "states", kHead[] = "a head";
+constexpr char kExperts[] = "qwen3_moe", kExpertsName[] = "experts";
 // A model that heads of EAGLE's form were trained for.
 constexpr char kTrainedFor[] = "../drafts/target", kTrainedForName[] = "a head beside";
 const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
@@ -72,11 +73,19 @@ void AddTransparentEngines(std::vector<Feature>* list) {
   // behind the features that choose a model, whose states take more than the others' KV.
   add(OfEngine("little memory", "--kv-memory",
                [](EngineOptions& o) {
-                 const bool more = o.model.ends_with(kStates) || o.model.ends_with(kTrainedFor) ||
-                                   o.speculate == "model";
+                 const bool more = o.model.ends_with(kStates) || o.model.ends_with(kExperts) ||
+                                   o.model.ends_with(kTrainedFor) || o.speculate == "model";
                  o.kv_memory = more ? "128KiB" : "48KiB";
                }),
       [](const Outcome& with, const Outcome&) { return with.preempted > 0; });
+  add(OfEngine("moving experts", "--expert-ranks",
+               [](EngineOptions& o) {
+                 o.expert_ranks = o.redundant_experts = 2;
+                 o.expert_balance_interval = "2";
+                 o.expert_migration_bytes = "4000";
+               }),
+      [](const Outcome& with, const Outcome&) { return with.moved > 0; });
+  list->back().needs = kExpertsName;
   add(OfEngine("one at a time", "--max-num-seqs", [](EngineOptions& o) { o.max_num_seqs = 1; }),
       [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });
   add(OfEngine("other blocks", "--block-size",
@@ -145,6 +154,7 @@ void AddOtherEngines(std::vector<Feature>* list) {
   model(kStatesName, kStates);
   model(kHead, "mimo");
   model(kTrainedForName, kTrainedFor);
+  model(kExpertsName, kExperts);
 }
 
 // More is told of the same answer.

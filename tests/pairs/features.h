@@ -17,7 +17,7 @@ using Choice = engine::Answer::Choice;
 struct Outcome {
   std::vector<std::shared_ptr<engine::Answer>> answers;  // of the last round
   Status refused;  // not ok: the engine did not open, or took no request
-  double preempted = 0, hits = 0, accepted = 0, steps = 0;
+  double preempted = 0, hits = 0, accepted = 0, steps = 0, moved = 0;
 };
 
 struct Feature {

@@ -57,6 +57,7 @@ class Runs {
     outcome.hits = after.hits - before.hits;
     outcome.accepted = after.accepted - before.accepted;
     outcome.steps = after.steps - before.steps;
+    outcome.moved = after.moved - before.moved;
     for (const auto& answer : outcome.answers) {
       if (outcome.refused.ok()) outcome.refused = answer->error;
     }
@@ -97,6 +98,7 @@ class Runs {
     counts.accepted =
         std::max(0.0, engine::Metric(*engine_, "vllm:spec_decode_num_accepted_tokens_total"));
     counts.steps = static_cast<double>(engine_->Info().steps);
+    counts.moved = std::max(0.0, engine::Metric(*engine_, "sluice_expert_migrations_total"));
     return counts;
   }
 
@@ -180,7 +182,9 @@ bool GoTogether(const Feature& a, const Feature& b) {
     return &one != &other && !one.place.empty() && one.place == other.place;
   };
   const auto lacks = [&](const Feature& one, const Feature& other) {
-    return !one.needs.empty() && apart(Named(one.needs), other);
+    if (one.needs.empty()) return false;
+    const Feature& needed = Named(one.needs);
+    return apart(needed, other) || (!other.needs.empty() && apart(needed, Named(other.needs)));
   };
   return !apart(a, b) && !lacks(a, b) && !lacks(b, a) && !Refused(a, b) && !Refused(b, a);
 }

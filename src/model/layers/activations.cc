@@ -139,7 +139,8 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
     at = by_choice(a.expert_ids, at, DType::kI32);
     at = by_choice(a.expert_places, at, DType::kI32);
     at = by_choice(a.expert_weights, at, DType::kF32);
-    at = place(a.expert_starts, at, DType::kI32, experts.count + 1, experts.count + 1, 1);
+    const int64_t starts = std::max(experts.count, options.expert_slots) + 1;
+    at = place(a.expert_starts, at, DType::kI32, starts, starts, 1);
     at = by_place(a.expert_tokens, at, DType::kI32, 1);
     const size_t expert_inner =
         std::max(by_place(a.expert_out, at, DType::kF32, hidden),

@@ -41,7 +41,7 @@ struct Activations {
   ops::Tensor router_logits;                 // F32 [tokens, experts]
   ops::Tensor expert_ids, expert_places;     // I32 [tokens, per_token]
   ops::Tensor expert_weights;                // F32 [tokens, per_token]
-  ops::Tensor expert_starts, expert_tokens;  // I32 [experts + 1], [places]
+  ops::Tensor expert_starts, expert_tokens;  // I32 [experts or slots + 1], [places]
   ops::Tensor expert_gate_up, expert_gated;  // [places, 2 * width], [places, width]
   ops::Tensor
       expert_out;    // F32 [places, hidden]; in expert_gate_up's memory, which is done by then

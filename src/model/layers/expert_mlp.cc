@@ -36,8 +36,10 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
                       [](const files::LayerConfig& other) { return other.experts; }));
   }
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
-  mlp.gate_up_ = MatricesOf(binder, prefix + "gate_up");
-  mlp.down_ = MatricesOf(binder, prefix + "down");
+  const bool mapped = binder.options.expert_slots > 0 && mlp.counts_row_ >= 0;
+  const int slots = mapped ? binder.options.expert_slots : experts.count;
+  mlp.gate_up_ = MatricesOf(binder, prefix + "gate_up", slots);
+  mlp.down_ = MatricesOf(binder, prefix + "down", slots);
   if (experts.bias) mlp.score_bias_ = binder.Get(prefix + "score_bias")->tensor;
   SLUICE_ASSIGN_OR_RETURN(mlp.route_,
                           binder.Bind<ops::RouteExperts>({.scoring = ScoringOf(experts.score),
@@ -53,8 +55,13 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
                             binder.Bind<ops::FakeBalanceExperts>(
                                 {.experts = experts.count, .top_k = experts.per_token}));
   }
-  SLUICE_ASSIGN_OR_RETURN(mlp.group_, binder.Bind<ops::GroupExperts>(
-                                          {.experts = experts.count, .top_k = experts.per_token}));
+  if (mapped) {
+    SLUICE_ASSIGN_OR_RETURN(
+        mlp.map_, binder.Bind<ops::MapExperts>(
+                      {.experts = experts.count, .slots = slots, .top_k = experts.per_token}));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      mlp.group_, binder.Bind<ops::GroupExperts>({.experts = slots, .top_k = experts.per_token}));
   if (experts.weighs_inputs) {
     SLUICE_ASSIGN_OR_RETURN(mlp.scale_,
                             binder.Bind<ops::ScaleExperts>({.activation = activation,
@@ -75,13 +82,14 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   return mlp;
 }
 
-ExpertMlp::Matrices ExpertMlp::MatricesOf(const Binder& binder, const std::string& name) {
+ExpertMlp::Matrices ExpertMlp::MatricesOf(const Binder& binder, const std::string& name,
+                                          int experts) {
   Matrices matrices = {.weight = binder.Get(name), .bias = {}};
   if (!binder.config.experts.product_biases) return matrices;
   ops::Tensor bias = binder.Get(name + "_bias")->tensor;
   bias.rank = 2;
-  bias.dims[1] = bias.dims[0] / binder.config.experts.count;
-  bias.dims[0] = binder.config.experts.count;
+  bias.dims[1] = bias.dims[0] / experts;
+  bias.dims[0] = experts;
   bias.strides[0] = bias.dims[1];
   bias.strides[1] = 1;
   matrices.bias = bias;
@@ -90,12 +98,12 @@ ExpertMlp::Matrices ExpertMlp::MatricesOf(const Binder& binder, const std::strin
 
 Status ExpertMlp::Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
                            const ops::Tensor& x, const ops::Tensor& tokens,
-                           const ops::Tensor& out) {
+                           const ops::Tensor& out) const {
   for (const weights::LinearPart& part : matrices.weight->parts) {
     ops::GroupedLinear::Args args;
     args.x = x;
     args.tokens = tokens;
-    args.starts = a.expert_starts;
+    args.starts = StartsOf(a);
     args.weight = &part.weight;
     const int64_t rows = part.grouped.desc().each.n;
     if (!matrices.bias.empty()) args.bias = matrices.bias.Columns(part.row_begin, rows);
@@ -108,17 +116,36 @@ Status ExpertMlp::Multiply(device::Stream& stream, const Matrices& matrices, con
 Status ExpertMlp::Group(ForwardContext& context, const DeviceBatch& batch,
                         const Activations& a) const {
   ops::GroupExperts::Args args{.ids = a.expert_ids,
-                               .starts = a.expert_starts,
+                               .starts = StartsOf(a),
                                .tokens = a.expert_tokens,
                                .places = a.expert_places};
-  if (!context.expert_counts.empty() && counts_row_ >= 0) {
-    args.counts = context.expert_counts.Rows(counts_row_, 1);
-    args.counts.rank = 1;
-    args.counts.dims[0] = args.counts.dims[1];
-    args.counts.strides[0] = 1;
-    args.counted = batch.query_start.Rows(batch.sequences(), 1);
-  }
+  args.counts = RowOf(map_.bound() ? context.expert_slot_counts : context.expert_counts);
+  if (!args.counts.empty()) args.counted = batch.query_start.Rows(batch.sequences(), 1);
   return group_(*context.stream, args);
+}
+
+Status ExpertMlp::Map(ForwardContext& context, const DeviceBatch& batch,
+                      const Activations& a) const {
+  ops::MapExperts::Args args{.token_ids = batch.token_ids,
+                             .positions = batch.positions,
+                             .map = RowOf(context.expert_maps),
+                             .ids = a.expert_ids,
+                             .counts = RowOf(context.expert_counts)};
+  if (!args.counts.empty()) args.counted = batch.query_start.Rows(batch.sequences(), 1);
+  return map_(*context.stream, args);
+}
+
+ops::Tensor ExpertMlp::RowOf(const ops::Tensor& all) const {
+  if (all.empty() || counts_row_ < 0) return {};
+  ops::Tensor row = all.Rows(counts_row_, 1);
+  row.rank = 1;
+  row.dims[0] = row.dims[1];
+  row.strides[0] = 1;
+  return row;
+}
+
+ops::Tensor ExpertMlp::StartsOf(const Activations& a) const {
+  return a.expert_starts.Rows(0, group_.desc().experts + 1);
 }
 
 Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
@@ -134,6 +161,7 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
     SLUICE_RETURN_IF_ERROR(
         (*fake_balance_)(stream, {.ids = a.expert_ids, .weights = a.expert_weights}));
   }
+  if (map_.bound()) SLUICE_RETURN_IF_ERROR(Map(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Group(context, batch, a));
   SLUICE_RETURN_IF_ERROR(
       Multiply(stream, gate_up_, a, a.normed, a.expert_tokens, a.expert_gate_up));

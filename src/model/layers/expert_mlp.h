@@ -13,6 +13,7 @@
 #include "ops/activation.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
+#include "ops/map_experts.h"
 
 namespace sluice::model::layers {
 
@@ -32,10 +33,16 @@ class ExpertMlp {
   };
   // Puts tokens together by expert, and counts who takes which where the context asks for it.
   Status Group(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
-  static Matrices MatricesOf(const Binder& binder, const std::string& name);
+  // Experts become the slots that hold them, and who takes which is counted before.
+  Status Map(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
+  // The numbers of this layer in a matrix of all layers that have experts; empty where that is.
+  ops::Tensor RowOf(const ops::Tensor& all) const;
+  // Where each expert's places begin; experts are slots where there are such.
+  ops::Tensor StartsOf(const Activations& a) const;
+  static Matrices MatricesOf(const Binder& binder, const std::string& name, int experts);
   // out = the products of x, whose rows `tokens` names or which is empty, with `matrices`.
-  static Status Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
-                         const ops::Tensor& x, const ops::Tensor& tokens, const ops::Tensor& out);
+  Status Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
+                  const ops::Tensor& x, const ops::Tensor& tokens, const ops::Tensor& out) const;
 
   int counts_row_ = -1;  // of ForwardContext::expert_counts; none of a head that guesses tokens
   FusedLinear router_;
@@ -43,6 +50,7 @@ class ExpertMlp {
   ops::Bound<ops::RouteExperts> route_;
   ops::Tensor score_bias_;  // empty: none
   std::optional<ops::Bound<ops::FakeBalanceExperts>> fake_balance_;
+  ops::Bound<ops::MapExperts> map_;  // unbound: experts lie in their order
   ops::Bound<ops::GroupExperts> group_;
   ops::Bound<ops::ScaleExperts> scale_;  // unbound: weights are on what experts give
   ops::Bound<ops::GatedActivation> activation_;

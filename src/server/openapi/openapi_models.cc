@@ -22,7 +22,12 @@ constexpr const char* kPaths = R"json(
         {"name": "nodes", "in": "query", "schema": {"type": "integer", "minimum": 1}},
         {"name": "model", "in": "query", "schema": {"type": "string"}}],
       "responses": {"200": {"description": "Done", "content": {"application/json": {
-        "schema": {"$ref": "#/components/schemas/ExpertLoads"}}}}, @errors@}}},
+        "schema": {"$ref": "#/components/schemas/ExpertLoads"}}}}, @errors@}},
+      "post": {"summary": "Move a model's experts between its ranks",
+        "requestBody": {"required": true, "content": {"application/json": {
+          "schema": {"$ref": "#/components/schemas/ExpertMoves"}}}},
+        "responses": {"200": {"description": "They move between the steps from now on",
+          "content": {"application/json": {"schema": {"type": "object"}}}}, @errors@}}},
     "/models": {"get": {"summary": "As /v1/models",
       "responses": {"200": {"description": "Done", "content": {"application/json": {
         "schema": {"type": "object"}}}}, @errors@}}},
@@ -44,6 +49,20 @@ constexpr const char* kSchemas = R"json(
       "layers": {"type": "array", "items": {"type": "object", "properties": {
         "layer": {"type": "integer"}, "imbalance": {"type": "number"},
         "load": {"type": "array", "items": {"type": "number"}}}}},
+      "balance": {"type": "object", "properties": {"ranks": {"type": "integer"},
+        "redundant_experts": {"type": "integer"}, "slots_per_rank": {"type": "integer"},
+        "interval": {"type": "string"}, "version": {"type": "integer"},
+        "moving": {"type": "boolean"}, "imbalance": {"type": "number"},
+        "rank_load": {"type": "array", "items": {"type": "number"}},
+        "plans": {"type": "integer"}, "plans_declined": {"type": "integer"},
+        "layers_moved": {"type": "integer"}, "migrations": {"type": "integer"},
+        "migrated_bytes": {"type": "integer"},
+        "layers": {"type": "array", "items": {"type": "object", "properties": {
+          "layer": {"type": "integer"}, "version": {"type": "integer"},
+          "ranks": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+          "rank_load": {"type": "array", "items": {"type": "number"}},
+          "imbalance": {"type": "number"}, "imbalance_before": {"type": "number"},
+          "imbalance_planned": {"type": "number"}}}}}},
       "plan": {"type": "object", "properties": {"policy": {"enum": ["global", "hierarchical"]},
         "ranks": {"type": "integer"}, "replicas": {"type": "integer"}, "nodes": {"type": "integer"},
         "slots_per_rank": {"type": "integer"}, "imbalance_in_order": {"type": "number"},
@@ -51,6 +70,13 @@ constexpr const char* kSchemas = R"json(
         "layers": {"type": "array", "items": {"type": "object", "properties": {
           "layer": {"type": "integer"}, "imbalance": {"type": "number"},
           "ranks": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}}}}}}},
+    "ExpertMoves": {"type": "object", "additionalProperties": false, "properties": {
+      "model": {"type": "string"}, "rebalance": {"enum": [true]},
+      "nodes": {"type": "integer", "minimum": 1},
+      "layers": {"type": "array", "minItems": 1, "items": {"type": "object",
+        "required": ["layer", "ranks"], "additionalProperties": false, "properties": {
+        "layer": {"type": "integer", "minimum": 0},
+        "ranks": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}}}}},
     "ModelNamed": {"type": "object", "required": ["model"], "additionalProperties": false,
       "properties": {"model": {"type": "string", "minLength": 1}}},
     "ModelChanged": {"allOf": [{"$ref": "#/components/schemas/Model"},

@@ -5,6 +5,7 @@
 #include "backend/cpu/parallel.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
+#include "ops/map_experts.h"
 
 namespace sluice::cpu {
 namespace {
@@ -93,7 +94,8 @@ void RegisterExperts(ops::OpTable& table) {
   table.Add<ops::FakeBalanceExperts>({"ref_fake_balance_experts",
                                       &ops::RefFakeBalanceExpertsSupports,
                                       &ops::RefFakeBalanceExperts});
-  // Counting, which takes no time beside the products of the experts.
+  // Looking up and counting, which take no time beside the products of the experts.
+  table.Add<ops::MapExperts>({"ref_map_experts", &ops::RefMapExpertsSupports, &ops::RefMapExperts});
   table.Add<ops::GroupExperts>(
       {"ref_group_experts", &ops::RefGroupExpertsSupports, &ops::RefGroupExperts});
 

@@ -7,6 +7,7 @@
 #include "backend/cuda/experts/params.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
+#include "ops/map_experts.h"
 
 namespace sluice::cuda {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 using ops::CombineExperts;
 using ops::FakeBalanceExperts;
 using ops::GroupExperts;
+using ops::MapExperts;
 using ops::RouteExperts;
 using ops::ScaleExperts;
 
@@ -65,6 +67,23 @@ Status RunFakeBalance(device::Stream& stream, const FakeBalanceExperts::Desc& de
   const LaunchShape shape = {.grid = {BlocksFor(params.tokens * desc.top_k, kFakeBalanceThreads)},
                              .block = {kFakeBalanceThreads}};
   return Launch(stream, {"any_fake_balance_experts", "any_fake_balance_experts"}, shape, params);
+}
+
+Status RunMap(device::Stream& stream, const MapExperts::Desc& desc, const MapExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const MapExpertsParams params = {.token_ids = args.token_ids.ptr<int32_t>(),
+                                   .positions = args.positions.ptr<int32_t>(),
+                                   .map = args.map.ptr<int32_t>(),
+                                   .ids = args.ids.ptr<int32_t>(),
+                                   .counts = args.counts.ptr<uint32_t>(),
+                                   .counted = args.counted.ptr<int32_t>(),
+                                   .ids_stride = args.ids.strides[0],
+                                   .tokens = args.ids.dims[0],
+                                   .experts = desc.experts,
+                                   .top_k = desc.top_k};
+  const LaunchShape shape = {.grid = {BlocksFor(params.tokens * desc.top_k, kMapThreads)},
+                             .block = {kMapThreads}};
+  return Launch(stream, {"any_map_experts", "any_map_experts"}, shape, params);
 }
 
 Status RunGroup(device::Stream& stream, const GroupExperts::Desc& desc,
@@ -155,6 +174,7 @@ void RegisterExperts(ops::OpTable& table) {
       {"any_f32_route_experts", &ops::RefRouteExpertsSupports, &RunRoute, ops::Arithmetic::kF32});
   table.Add<FakeBalanceExperts>(
       {"any_fake_balance_experts", &ops::RefFakeBalanceExpertsSupports, &RunFakeBalance});
+  table.Add<MapExperts>({"any_map_experts", &ops::RefMapExpertsSupports, &RunMap});
   table.Add<GroupExperts>({"any_group_experts", &ops::RefGroupExpertsSupports, &RunGroup});
   table.Add<ScaleExperts>(
       {"any_f32_scale_experts", &ops::RefScaleExpertsSupports, &RunScale, ops::Arithmetic::kF32});

@@ -1,4 +1,5 @@
-// route_experts, fake_balance_experts, group_experts and combine_experts on CUDA devices.
+// route_experts, fake_balance_experts, map_experts, group_experts and combine_experts on CUDA
+// devices.
 #pragma once
 
 #include "ops/op.h"

@@ -34,6 +34,19 @@ struct FakeBalanceExpertsParams {
   int32_t experts, top_k;
 };
 
+inline constexpr unsigned kMapThreads = 128;  // a choice each
+
+struct MapExpertsParams {
+  const int32_t* token_ids;
+  const int32_t* positions;
+  const int32_t* map;
+  int32_t* ids;
+  uint32_t* counts;        // or null
+  const int32_t* counted;  // or null
+  int64_t ids_stride, tokens;
+  int32_t experts, top_k;
+};
+
 inline constexpr unsigned kGroupWarps = 8;  // of the thread block that an expert has
 
 struct GroupExpertsParams {

@@ -4,6 +4,7 @@
 #include "backend/xpu/launch.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
+#include "ops/map_experts.h"
 
 namespace sluice::xpu {
 namespace {
@@ -51,6 +52,20 @@ Status RunFakeBalance(device::Stream& stream, const ops::FakeBalanceExperts::Des
                 StrCat("-D ITEMS=", items), shape, args.ids.data, RowStride(args.ids),
                 args.weights.data, RowStride(args.weights), static_cast<int32_t>(args.ids.dims[0]),
                 desc.experts, desc.top_k);
+}
+
+Status RunMap(device::Stream& stream, const ops::MapExperts::Desc& desc,
+              const ops::MapExperts::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int64_t choices = args.ids.dims[0] * desc.top_k;
+  if (choices == 0) return OkStatus();
+  const int items = ItemsFor(FactsOf(stream), kItemsOnGpu);
+  const LaunchShape shape{{static_cast<size_t>((choices + items - 1) / items), 1, 1},
+                          static_cast<size_t>(items)};
+  return Launch(stream, {"experts/any_map_experts", "any_map_experts"}, StrCat("-D ITEMS=", items),
+                shape, args.token_ids.data, args.positions.data, args.map.data, args.ids.data,
+                RowStride(args.ids), args.counts.data, args.counted.data,
+                static_cast<int32_t>(args.ids.dims[0]), desc.experts, desc.top_k);
 }
 
 Status RunGroup(device::Stream& stream, const ops::GroupExperts::Desc& desc,
@@ -101,6 +116,7 @@ void RegisterExperts(ops::OpTable& table) {
       {"any_f32_route_experts", &ops::RefRouteExpertsSupports, &RunRoute, ops::Arithmetic::kF32});
   table.Add<ops::FakeBalanceExperts>(
       {"any_fake_balance_experts", &ops::RefFakeBalanceExpertsSupports, &RunFakeBalance});
+  table.Add<ops::MapExperts>({"any_map_experts", &ops::RefMapExpertsSupports, &RunMap});
   table.Add<ops::GroupExperts>({"any_group_experts", &ops::RefGroupExpertsSupports, &RunGroup});
   table.Add<ops::ScaleExperts>(
       {"any_f32_scale_experts", &ops::RefScaleExpertsSupports, &RunScale, ops::Arithmetic::kF32});

@@ -1,4 +1,5 @@
-// route_experts, fake_balance_experts, group_experts and combine_experts on an OpenCL device.
+// route_experts, fake_balance_experts, map_experts, group_experts and combine_experts on an OpenCL
+// device.
 #pragma once
 
 #include "ops/op.h"
