@@ -143,10 +143,8 @@ struct EngineOptions {
       "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
       "--draft-model names), eagle or eagle3 (the head of EAGLE's or EAGLE-3's form that "
       "--draft-model names), block (the head of parallel EAGLE's form that it names, which gives "
-      "all "
-      "drafts in one pass), or auto (what --draft-model names, mtp where there is one, else "
-      "suffix "
-      "on the CPU, none elsewhere)");
+      "all drafts in one pass), or auto (what --draft-model names, mtp where there is one, else "
+      "suffix on the CPU, none elsewhere)");
     v(draft_model, "draft-model",
       "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE's form, "
       "whose drafts a step verifies");
