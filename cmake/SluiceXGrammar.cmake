@@ -16,11 +16,13 @@ endif()
 # compiler instead of 130 (GCC 12, Intel Xeon).
 file(GLOB xgrammar_sources ${SLUICE_XGRAMMAR}/cpp/*.cc ${SLUICE_XGRAMMAR}/cpp/support/*.cc
   ${SLUICE_XGRAMMAR}/cpp/converter_ext/*.cc)
+# src/text/grammar_compiler/library_compiler.cc is this source with what is added to it.
+list(FILTER xgrammar_sources EXCLUDE REGEX "/grammar_compiler\\.cc$")
 add_library(sluice_xgrammar STATIC ${xgrammar_sources})
 set_target_properties(sluice_xgrammar PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 foreach(source ${xgrammar_sources})
   get_filename_component(name ${source} NAME_WE)
-  if(name MATCHES "^(earley_parser|grammar_compiler|grammar_matcher)$")
+  if(name MATCHES "^(earley_parser|grammar_matcher)$")
     set(group matching)
   elseif(name MATCHES "^(fsm|fsm_builder|grammar_functor)$")
     set(group automata)

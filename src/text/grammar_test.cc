@@ -73,6 +73,22 @@ TEST_F(GrammarTest, ARegexHoldsTheWholeAnswer) {
   EXPECT_FALSE(Fits(*grammar, "x2026-11"));
 }
 
+// Each group here is one that the library by itself lets begin at its end.
+TEST_F(GrammarTest, AGroupThatMayBeLeftOutIsLeftOutWhole) {
+  for (const char* regex : {"a(cb*)?", "(b*c)?a", "a((cb+)?x)*", "a(cb*)??"}) {
+    const auto grammar = Compile(Kind::kRegex, regex);
+    const auto schema =
+        Compile(Kind::kJsonSchema, StrCat(R"({"type":"string","pattern":"^)", regex, "$\"}"));
+    ASSERT_TRUE(grammar != nullptr && schema != nullptr);
+    for (const char* text : {"ab", "abb", "ba", "abx"}) {
+      EXPECT_FALSE(Fits(*grammar, text)) << regex << " " << text;
+      EXPECT_FALSE(Fits(*schema, StrCat("\"", text, "\""))) << regex << " " << text;
+    }
+    EXPECT_TRUE(Fits(*grammar, "a")) << regex;
+  }
+  EXPECT_TRUE(Fits(*Compile(Kind::kRegex, "a(cb*)?"), "acbb"));
+}
+
 TEST_F(GrammarTest, RulesAreThoseOfTwoDialects) {
   const auto grammar = Compile(Kind::kRules,
                                "# a sum\nroot ::= term (\"+\" term){1,2}\n"

@@ -6,12 +6,14 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/str_cat.h"
 #include "text/schema_children.h"
 #include "text/schema_document.h"
 #include "text/schema_forms.h"
 #include "text/schema_negation.h"
+#include "text/string_formats.h"
 #include "text/whole_regex.h"
 
 namespace sluice::text {
@@ -21,6 +23,7 @@ namespace {
 constexpr int kNestingMax = 128;
 // Of integers' multipleOf, of repetitions: what the library compiles in reasonable time.
 constexpr int64_t kMultipleMax = 1000;
+constexpr int64_t kPatternLengthMax = 255;        // of strings: with more it compiles for seconds
 constexpr double kExactMax = 9007199254740992.0;  // 2^53
 constexpr double kSteps = 1e6;                    // of 1: the library writes up to six decimals
 constexpr const char* kBounds[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
@@ -94,7 +97,8 @@ class Rewriter {
   // The rewritten schema of a goal: a reference to a part, or false where nothing fits.
   OrderedJson Part(const SchemaGoal& goal);
   void EmitForm(const SchemaForm& form, OrderedJson* alternatives);
-  void EmitValues(const SchemaForm& form, const OrderedJson& first, OrderedJson* alternatives);
+  void EmitValues(const SchemaForm& form, const OrderedJson& first, const OrderedJson* source,
+                  OrderedJson* alternatives);
   // What fits of one type; false: nothing does.
   OrderedJson Number(const SchemaForm& form);
   OrderedJson String(const SchemaForm& form);
@@ -201,8 +205,9 @@ void Rewriter::EmitForm(const SchemaForm& form, OrderedJson* alternatives) {
     for (const char* keyword : {"const", "enum"}) {
       const auto found = member.schema->find(keyword);
       if (found == member.schema->end()) continue;
-      if (keyword[0] == 'c') return EmitValues(form, OrderedJson::array({*found}), alternatives);
-      if (found->is_array()) return EmitValues(form, *found, alternatives);
+      const OrderedJson only = keyword[0] == 'c' ? OrderedJson::array({*found}) : OrderedJson();
+      if (keyword[0] == 'c') return EmitValues(form, only, &*found, alternatives);
+      if (found->is_array()) return EmitValues(form, *found, &*found, alternatives);
       const size_t index = static_cast<size_t>(&member - form.members.data());
       return Refuse(form, index, keyword, "must be an array");
     }
@@ -223,18 +228,24 @@ void Rewriter::EmitForm(const SchemaForm& form, OrderedJson* alternatives) {
 }
 
 // Values that all schemas of the form list, and that have one of its types.
+// `first`: those that one of them lists by `source`, its const or enum.
 void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
-                          OrderedJson* alternatives) {
+                          const OrderedJson* source, OrderedJson* alternatives) {
+  std::vector<std::set<std::string>> lists;  // of the others that list values
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    const OrderedJson* list = form.Find(i, "enum");
+    if (list != nullptr && list != source) lists.push_back(ValueKeys(*list));
+    const OrderedJson* only = form.Find(i, "const");
+    if (only != nullptr && only != source) lists.push_back({ValueKey(*only)});
+  }
   OrderedJson values = OrderedJson::array();
   uint8_t types = 0;
   for (const OrderedJson& value : first) {
     bool fits = (TypeOf(value) & form.types) != 0;
-    for (size_t i = 0; i < form.members.size() && fits; ++i) {
-      if (const OrderedJson* only = form.Find(i, "const")) fits = SameValue(*only, value);
-      const OrderedJson* list = form.Find(i, "enum");
-      if (list == nullptr || !fits) continue;
-      fits = std::any_of(list->begin(), list->end(),
-                         [&](const OrderedJson& other) { return SameValue(other, value); });
+    if (fits && !lists.empty()) {
+      const std::string key = ValueKey(value);
+      fits = std::all_of(lists.begin(), lists.end(),
+                         [&](const std::set<std::string>& keys) { return keys.contains(key); });
     }
     if (!fits) continue;
     values.push_back(value);
@@ -374,8 +385,12 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
         Refuse(form, i, keyword, StrCat("is not supported beside ", read));
       }
       read = keyword;
+      if (keyword[0] == 'f') {
+        const std::string regex = FormatRegex(text);
+        schema[regex.empty() ? keyword : "pattern"] = regex.empty() ? text : regex;
+        continue;
+      }
       schema[keyword] = text;
-      if (keyword[0] == 'f') continue;
       const auto whole = WholeStringRegex(text);
       if (whole.ok()) schema[keyword] = *whole;
       if (!whole.ok())
@@ -383,6 +398,12 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
     }
   }
   if (least && most && *least > *most) return false;
+  if (!least && !most) return schema;
+  // As a pattern it is one automaton, whose masks take a tenth of the time.
+  if (most.value_or(0) <= kPatternLengthMax && least.value_or(0) <= kPatternLengthMax) {
+    schema["pattern"] = StringLengthRegex(least.value_or(0), most);
+    return schema;
+  }
   if (least) schema["minLength"] = *least;
   if (most) schema["maxLength"] = *most;
   return schema;

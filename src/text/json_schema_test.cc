@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/str_cat.h"
+#include "text/whole_regex.h"
 
 namespace sluice::text {
 namespace {
@@ -13,6 +14,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const Json kAny = {{"$ref", "#/$defs/any"}};
+
+// Strings of so many characters.
+Json OfLength(int64_t least, std::optional<int64_t> most) {
+  return {{"type", "string"}, {"pattern", StringLengthRegex(least, most)}};
+}
 
 // The first part of what a schema becomes, which is that of the root.
 Json Root(std::string_view schema, bool closed = false) {
@@ -36,9 +42,8 @@ std::string Refusal(std::string_view schema) {
 TEST(RewriteSchemaTest, WhatIsSaidOfOneTypeLeavesTheOthersFree) {
   const Json root = Root(R"({"minLength": 2})");
   ASSERT_EQ(root["anyOf"].size(), 6u);
-  EXPECT_EQ(root["anyOf"][3], (Json{{"type", "string"}, {"minLength", 2}}));
-  EXPECT_EQ(Root(R"({"type": "string", "minLength": 2})"),
-            (Json{{"type", "string"}, {"minLength", 2}}));
+  EXPECT_EQ(root["anyOf"][3], OfLength(2, {}));
+  EXPECT_EQ(Root(R"({"type": "string", "minLength": 2})"), OfLength(2, {}));
   EXPECT_EQ(Root("{}"), kAny);
   EXPECT_EQ(Root(R"({"title": "a", "x-order": 3, "default": 1})"), kAny);
 }
@@ -48,7 +53,7 @@ TEST(RewriteSchemaTest, SchemasThatHoldTogetherBecomeOne) {
       Root(R"({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 9.5}], "minimum": 1})"),
       (Json{{"type", "integer"}, {"minimum", 3}, {"maximum", 9}}));
   EXPECT_EQ(Root(R"({"$ref": "#/$defs/a", "maxLength": 4, "$defs": {"a": {"type": "string"}}})"),
-            (Json{{"type", "string"}, {"maxLength", 4}}));
+            OfLength(0, 4));
   EXPECT_EQ(Root(R"({"type": ["string", "null"], "enum": ["a", 1, null]})"),
             (Json{{"enum", {"a", nullptr}}}));
 }
@@ -114,6 +119,12 @@ TEST(RewriteSchemaTest, BoundsHaveUpToSixDecimals) {
   }
 }
 
+TEST(RewriteSchemaTest, LengthsAreOneAutomatonUnlessTheyAreLarge) {
+  EXPECT_EQ(Root(R"({"type": "string", "minLength": 200, "maxLength": 255})"), OfLength(200, 255));
+  EXPECT_EQ(Root(R"({"type": "string", "maxLength": 256})"),
+            (Json{{"type", "string"}, {"maxLength", 256}}));
+}
+
 TEST(RewriteSchemaTest, OneOfIsTakenWhereItsSchemasAreApart) {
   EXPECT_EQ(Root(R"({"oneOf": [{"type": "string"}, {"type": "null"}]})")["anyOf"].size(), 2u);
   EXPECT_EQ(Root(R"({"oneOf": [
@@ -126,8 +137,8 @@ TEST(RewriteSchemaTest, OneOfIsTakenWhereItsSchemasAreApart) {
 TEST(RewriteSchemaTest, WhatOtherKeywordsSayBecomesAlternatives) {
   const Json branches = Root(R"({"type": "string", "if": {"minLength": 3},
                                 "then": {"maxLength": 5}, "else": {"maxLength": 1}})");
-  EXPECT_EQ(branches["anyOf"][0], (Json{{"type", "string"}, {"minLength", 3}, {"maxLength", 5}}));
-  EXPECT_EQ(branches["anyOf"][1], (Json{{"type", "string"}, {"maxLength", 1}}));
+  EXPECT_EQ(branches["anyOf"][0], OfLength(3, 5));
+  EXPECT_EQ(branches["anyOf"][1], OfLength(0, 1));
   EXPECT_EQ(Root(R"({"type": "integer", "not": {"minimum": 3}})"),
             (Json{{"type", "integer"}, {"maximum", 2}}));
   EXPECT_EQ(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "base/str_cat.h"
 #include "text/json_schema.h"
@@ -53,6 +54,12 @@ Json Unordered(const OrderedJson& value) {
     for (const auto& [key, part] : value.items()) object[key] = Unordered(part);
     return object;
   }
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (number != std::floor(number)) return value;
+    if (number >= 0 && number < 0x1p64) return static_cast<uint64_t>(number);
+    if (number < 0 && number >= -0x1p63) return static_cast<int64_t>(number);
+  }
   if (!value.is_array()) return value;
   Json array = Json::array();
   for (const OrderedJson& part : value) array.push_back(Unordered(part));
@@ -68,10 +75,9 @@ OrderedJson ListedValues(const OrderedJson& schema) {
 }
 
 bool ShareValue(const OrderedJson& a, const OrderedJson& b) {
-  return std::any_of(a.begin(), a.end(), [&](const OrderedJson& value) {
-    return std::any_of(b.begin(), b.end(),
-                       [&](const OrderedJson& other) { return SameValue(value, other); });
-  });
+  const std::set<std::string> keys = ValueKeys(a);
+  return std::any_of(b.begin(), b.end(),
+                     [&](const OrderedJson& value) { return keys.contains(ValueKey(value)); });
 }
 
 // What a form lists of the values of property `name`, where it requires that property; else null.
@@ -110,6 +116,13 @@ OrderedJson PossibleValues(const SchemaForm& form) {
   return nullptr;
 }
 
+Status TooManyForms() {
+  return InvalidArgument(
+      StrCat("the JSON schema has more than ", kSchemaFormsMax,
+             " alternatives in one place, where its anyOf and oneOf meet; send a simpler one"),
+      "grammar");
+}
+
 // True: no value fits both. False: it cannot be told.
 bool AreApart(const SchemaForm& a, const SchemaForm& b) {
   const uint8_t shared = PossibleTypes(a) & PossibleTypes(b);
@@ -141,7 +154,13 @@ uint8_t TypeOf(const OrderedJson& value) {
   return number == std::floor(number) ? kIntegerType : kFractionType;
 }
 
-bool SameValue(const OrderedJson& a, const OrderedJson& b) { return Unordered(a) == Unordered(b); }
+std::string ValueKey(const OrderedJson& value) { return DumpJson(Unordered(value)); }
+
+std::set<std::string> ValueKeys(const OrderedJson& values) {
+  std::set<std::string> keys;
+  for (const OrderedJson& value : values) keys.insert(ValueKey(value));
+  return keys;
+}
 
 void AddTo(SchemaGoal* goal, const OrderedJson* schema) {
   if (std::find(goal->begin(), goal->end(), schema) == goal->end()) goal->push_back(schema);
@@ -298,6 +317,7 @@ Result<bool> SchemaExpander::AreAllApart(const OrderedJson& one_of) {
   // Within itself it is taken to be.
   const auto [known, is_new] = apart_.try_emplace(&one_of, true);
   if (!is_new) return known->second;
+  if (one_of.size() > kSchemaFormsMax) return TooManyForms();
   std::vector<std::vector<SchemaForm>> alternatives;
   for (const OrderedJson& part : one_of) {
     SLUICE_ASSIGN_OR_RETURN(std::vector<SchemaForm> forms, Expand({&part}));
@@ -319,10 +339,7 @@ Status SchemaExpander::GoOn(const SchemaForm& form, std::vector<Choice> choices,
                             std::vector<SchemaForm>* forms) {
   if (choices.empty()) {
     if (forms->size() >= kSchemaFormsMax) {
-      return InvalidArgument(
-          StrCat("the JSON schema has more than ", kSchemaFormsMax,
-                 " alternatives in one place, where its anyOf and oneOf meet; send a simpler one"),
-          "grammar");
+      return TooManyForms();
     }
     forms->push_back(form);
     return OkStatus();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,8 +29,11 @@ enum SchemaTypes : uint8_t {
 };
 
 uint8_t TypeOf(const OrderedJson& value);
-// Whether the two are the same value: 1 is 1.0, and the order of keys says nothing.
-bool SameValue(const OrderedJson& a, const OrderedJson& b);
+// A text that two values have where they are the same: 1 is 1.0, and the order of keys says
+// nothing.
+std::string ValueKey(const OrderedJson& value);
+// Of each of an array.
+std::set<std::string> ValueKeys(const OrderedJson& values);
 
 // Schemas of one document that hold together, each once; none: anything goes.
 using SchemaGoal = std::vector<const OrderedJson*>;

@@ -36,6 +36,23 @@ TEST(WholeRegexTest, AStringHasNoCharactersThatJsonEscapes) {
   }
 }
 
+TEST(WholeRegexTest, AGroupThatMayBeLeftOutComesUpToOnce) {
+  EXPECT_EQ(*WholeRegex("a(bc*)?d?"), "a(bc*){0,1}d?");
+  EXPECT_EQ(*WholeRegex("((a)?b)??c"), "((a){0,1}b){0,1}c");
+  EXPECT_EQ(*WholeRegex(R"([)?]\)?(?:a)*?)"), R"([)?]\)?(?:a)*?)");
+  EXPECT_EQ(*WholeStringRegex("^(a)?|b$"), "((a){0,1}.*|.*b)");
+}
+
+// The library takes no repetition of more than 128 within a pattern.
+TEST(WholeRegexTest, LengthsAreWrittenInPartsOfAHundredAndTwenty) {
+  const std::string c = R"([^"\\\x00-\x1f])";
+  EXPECT_EQ(StringLengthRegex(2, {}), c + "{2}" + c + "*");
+  EXPECT_EQ(StringLengthRegex(0, 4), c + "{0,4}");
+  EXPECT_EQ(StringLengthRegex(3, 3), c + "{3}");
+  EXPECT_EQ(StringLengthRegex(130, 131), c + "{120}" + c + "{10}" + c + "{0,1}");
+  EXPECT_EQ(StringLengthRegex(0, 121), "(" + c + "{0,119}|" + c + "{120}" + c + "{0,1})");
+}
+
 TEST(WholeRegexTest, OtherStringsAreNoneOfTheNames) {
   EXPECT_EQ(
       OtherStringsRegex({"a"}),

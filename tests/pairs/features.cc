@@ -1,13 +1,20 @@
 #include "features.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <tuple>
 
+#include "base/str_cat.h"
 #include "sluice/logits_processor.h"
 
 namespace sluice::pairs {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int32_t kBanned = 201;  // an id that greedy answers have; see the feature's `shown`
 constexpr char kStop[] = "a";
@@ -16,6 +23,10 @@ constexpr char kExperts[] = "qwen3_moe", kExpertsName[] = "experts";
 // A model that heads of EAGLE's form were trained for.
 constexpr char kTrainedFor[] = "../drafts/target", kTrainedForName[] = "a head beside";
 const std::vector<std::string> kChoices = {"to the", "to the end", "aaaa", "once", "no"};
+constexpr char kOneAtATime[] = "one at a time", kChoiceName[] = "one of texts";
+constexpr char kSchemaName[] = "a JSON schema", kRegexName[] = "a regex";
+constexpr char kCallsName[] = "a required call";
+constexpr int kCallTokens = 70;  // more than one has
 
 Feature OfEngine(std::string name, std::string spelling,
                  std::function<void(EngineOptions&)> engine) {
@@ -68,7 +79,7 @@ void AddTransparentEngines(std::vector<Feature>* list) {
                                    o.speculate_adapt = false;
                                  })),
       [](const Outcome& with, const Outcome&) { return with.accepted > 0; });
-  list->back().refused = {kStatesName, "has recurrent layers"};
+  list->back().refused = {{kStatesName, "has recurrent layers"}};
   // Room for a sequence of the most tokens and little more, twice of it beside a draft. Comes
   // behind the features that choose a model, whose states take more than the others' KV.
   add(OfEngine("little memory", "--kv-memory",
@@ -86,7 +97,7 @@ void AddTransparentEngines(std::vector<Feature>* list) {
                }),
       [](const Outcome& with, const Outcome&) { return with.moved > 0; });
   list->back().needs = kExpertsName;
-  add(OfEngine("one at a time", "--max-num-seqs", [](EngineOptions& o) { o.max_num_seqs = 1; }),
+  add(OfEngine(kOneAtATime, "--max-num-seqs", [](EngineOptions& o) { o.max_num_seqs = 1; }),
       [](const Outcome& with, const Outcome& plain) { return with.steps > plain.steps; });
   add(OfEngine("other blocks", "--block-size",
                [](EngineOptions& o) { o.block_size = o.kernel_block_size = 16; }),
@@ -176,10 +187,14 @@ void AddTransparentRequests(std::vector<Feature>* list) {
         return with.answers[0]->choices[0].distributions > 0;
       });
   add(OfRequest("priority", "priority",
-                [](Request& r) {
-                  r.priority = static_cast<int>(std::get<std::vector<int32_t>>(r.prompt).size());
-                }),
+                [](Request& r) { r.priority = static_cast<int>(*r.sampling.seed); }),
       [](const Outcome&, const Outcome&) { return true; });
+}
+
+// What it answers is said by more than the model.
+bool IsHeld(const Request& request) {
+  return !request.choice.empty() || request.grammar.kind != Grammar::Kind::kNone ||
+         request.tool_choice.required;
 }
 
 template <class Set>
@@ -205,8 +220,8 @@ void AddSampling(std::vector<Feature>* list) {
   list->push_back(Checked(OfRequest("no repeated n-gram", "no_repeat_ngram_size",
                                     [](Request& r) { r.sampling.no_repeat_ngram = 3; }),
                           [](const Request& request, const Choice& choice) -> std::string {
-                            // A choice of few texts has to repeat what it repeats.
-                            if (!request.choice.empty()) return "";
+                            // What is held to few texts has to repeat what they repeat.
+                            if (IsHeld(request)) return "";
                             std::set<std::vector<int32_t>> seen;
                             for (size_t i = 0; i + 3 <= choice.ids.size(); ++i) {
                               const auto at = choice.ids.begin() + static_cast<int64_t>(i);
@@ -221,7 +236,7 @@ void AddSampling(std::vector<Feature>* list) {
                           [](const Request& request, const Choice& choice) -> std::string {
                             const bool has = std::find(choice.ids.begin(), choice.ids.end(),
                                                        kBanned) != choice.ids.end();
-                            return has && request.choice.empty() ? "has an id that is banned" : "";
+                            return has && !IsHeld(request) ? "has an id that is banned" : "";
                           }));
 }
 
@@ -276,22 +291,137 @@ void AddEnds(std::vector<Feature>* list) {
                                         r.stop_token_ids.push_back(id);
                                     }),
                           [](const Request& request, const Choice& choice) -> std::string {
-                            const bool other_end = !request.choice.empty() || !request.stop.empty();
+                            const bool other_end = IsHeld(request) || !request.stop.empty();
                             return other_end || choice.ids.size() >= 9
                                        ? ""
                                        : "is shorter than min_tokens";
                           }));
-  list->push_back(Checked(
-      OfRequest("one of texts", "choice", [](Request& r) { r.choice = kChoices; }),
-      [](const Request& request, const Choice& choice) -> std::string {
-        const bool whole =
-            request.stop.empty() && request.stop_token_ids.empty() && *request.max_tokens > 20;
-        const auto fits = [&](const std::string& text) {
-          return whole ? text == choice.text : text.starts_with(choice.text);
-        };
-        return std::any_of(kChoices.begin(), kChoices.end(), fits) ? "" : "is none of the texts";
-      }));
 }
+
+// Calls may have white space between the parts of their JSON.
+std::string WithoutSpace(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+  return text;
+}
+
+// An answer that is one of `texts`, or cut off within one. `longest`: its tokens.
+Feature HeldTo(std::vector<std::string> texts, int longest, Feature feature) {
+  return Checked(std::move(feature), [texts = std::move(texts), longest](const Request& request,
+                                                                         const Choice& choice) {
+    const bool whole =
+        request.stop.empty() && request.stop_token_ids.empty() && *request.max_tokens >= longest;
+    const std::string said = WithoutSpace(choice.text);
+    const bool fits = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      return whole ? WithoutSpace(text) == said : WithoutSpace(text).starts_with(said);
+    });
+    return std::string(fits ? "" : "is none of the texts");
+  });
+}
+
+// What answers are held to.
+void AddConstraints(std::vector<Feature>* list) {
+  list->push_back(HeldTo(
+      kChoices, 21, OfRequest(kChoiceName, "choice", [](Request& r) { r.choice = kChoices; })));
+  const auto grammar = [&](const char* name, const char* spelling, Grammar::Kind kind,
+                           const char* text, std::vector<std::string> texts) {
+    list->push_back(InPlace(
+        "grammar", HeldTo(std::move(texts), 40, OfRequest(name, spelling, [kind, text](Request& r) {
+                            r.grammar = {kind, text};
+                          }))));
+    list->back().refused = {{kChoiceName, "either to a grammar or to a choice of texts"}};
+  };
+  std::vector<std::string> objects, words;
+  for (const char* done : {"true", "false"}) {
+    for (int count = 0; count < 30; ++count) {
+      objects.push_back(StrCat(R"({"done":)", done, R"(,"count":)", count, "}"));
+    }
+  }
+  for (const char* first : {"ab", "cde"}) {
+    for (const char* second : {"ab", "cde"}) words.push_back(StrCat(first, second, "!"));
+  }
+  grammar(kSchemaName, "response_format: json_schema", Grammar::Kind::kJsonSchema,
+          R"({"type": "object", "properties": {"done": {"type": "boolean"}, "count":
+              {"type": "integer", "minimum": 0, "maximum": 29}}, "required": ["done", "count"]})",
+          objects);
+  grammar(kRegexName, "regex", Grammar::Kind::kRegex, "(ab|cde){2}!", words);
+  std::vector<std::string> calls;
+  for (const char* city : {"Rome", "Oslo"}) {
+    calls.push_back(StrCat(R"(<tool_call>)", "\n", R"({"name": "f", "arguments": {"city": ")", city,
+                           R"("}})", "\n</tool_call>"));
+  }
+  list->push_back(HeldTo(calls, kCallTokens, OfRequest(kCallsName, "tool_choice", [](Request& r) {
+                           ChatPrompt chat;
+                           chat.messages_json = StrCat(R"([{"role": "user", "content": "to the )",
+                                                       *r.sampling.seed, R"("}])");
+                           chat.tools_json = R"([{"type": "function", "function": {"name": "f",
+                               "parameters": {"type": "object", "properties":
+                               {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"]}}}])";
+                           r.prompt = chat;
+                           r.tool_choice = {.required = true, .tool = "f"};
+                           // Of the others' 40.
+                           if (*r.max_tokens >= 40) r.max_tokens = kCallTokens;
+                         })));
+  for (const char* other : {kChoiceName, kSchemaName, kRegexName}) {
+    list->back().refused.emplace_back(other, "another field holds the answer to something else");
+  }
+}
+
+// Searches, and requests that are cancelled.
+void AddLives(std::vector<Feature>* list) {
+  list->push_back(OfRequest("beams", "use_beam_search", [](Request& r) { r.beams.widths = {3}; }));
+  constexpr char kByItself[] = "takes the likeliest tokens by the model's own log-probs";
+  auto& refused = list->back().refused;
+  refused = {{kStatesName, "one running state, which beams cannot share"},
+             {kOneAtATime, "has 3 beams, but at most 1 sequences run at once"},
+             {"whole distributions", "tells the log-probs of its tokens alone"},
+             {"little memory", "tokens of answer for each beam need"},
+             {"stop tokens", "together they may be 20 at most"},
+             {"at least", "together they may be 20 at most"},
+             {"stop string", "has no text before its end in which a stop string could be found"},
+             {kChoiceName, "cannot hold its answers to texts"},
+             {kSchemaName, "cannot hold its answers to one"},
+             {kRegexName, "cannot hold its answers to one"},
+             {kCallsName, "cannot hold its answers to calls of tools"}};
+  for (const char* other :
+       {"temperature", "top-k", "top-p", "min-p", "repetition penalty", "presence penalty",
+        "frequency penalty", "no repeated n-gram", "logit bias", "logits processor"}) {
+    refused.emplace_back(other, kByItself);
+  }
+  Feature cancel;
+  cancel.name = "cancelled twins";
+  cancel.spelling = "Engine::Cancel";
+  cancel.cancels = true;
+  list->push_back(SameAnswer(std::move(cancel), [](const Outcome& with, const Outcome&) {
+    return !with.cancelled.empty();
+  }));
+}
+
+// A folder of the tiny models whose chat templates take tools, for as long as the program runs.
+class Models {
+ public:
+  Models() {
+    const fs::path golden = fs::path(SLUICE_SOURCE_DIR) / "tests/golden";
+    for (const char* part :
+         {"models/llama", "models/gemma3", "models/qwen3_next", "models/mimo", "drafts"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(golden / part)) {
+        if (entry.is_directory()) continue;
+        const fs::path link = root_ / fs::relative(entry.path(), golden);
+        fs::create_directories(link.parent_path());
+        fs::create_symlink(entry.path(), link);
+        if (link.filename() != "tokenizer_config.json") continue;
+        std::ofstream(link.parent_path() / "chat_template.jinja")
+            << "{{ messages[0].content }}{% for tool in tools %}{{ tool.function.name }}"
+               "{% endfor %}";
+      }
+    }
+  }
+  ~Models() { fs::remove_all(root_); }
+  std::string folder() const { return root_ / "models"; }
+
+ private:
+  const fs::path root_ =
+      fs::path(::testing::TempDir()) / StrCat("sluice_pairs_", static_cast<int>(getpid()));
+};
 
 }  // namespace
 
@@ -305,14 +435,19 @@ const std::vector<Feature>& Features() {
     AddSampling(&list);
     AddEmbedders(&list);
     AddEnds(&list);
+    AddConstraints(&list);
+    AddLives(&list);
     return list;
   }();
   return features;
 }
 
 EngineOptions PlainOptions() {
+  static const Models models;
   EngineOptions options = engine::TinyOptions();
+  options.model = models.folder() + "/llama";
   options.prefix_cache = false;
+  options.tool_parser = "hermes";
   return options;
 }
 

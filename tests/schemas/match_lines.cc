@@ -1,7 +1,9 @@
 // match_lines VOCABULARY.gguf: every line of standard input is {"schema": TEXT, "texts":
-// [TEXT...]}, every line of output {"error": SENTENCE} or {"fits": [BOOL...]}: whether an answer
-// that is this text fits, token by token as the tokenizer cuts it. The times of compiling, with the
-// first mask, and of all masks come on standard error at the end.
+// [TEXT...]}, with "open": false for a schema of a tool. Every line of output is {"error":
+// SENTENCE}, or {"fits": [BOOL...], "compile_us": NUMBER, "mask_us": [NUMBER...]}: whether an
+// answer that is this text fits, token by token as the tokenizer cuts it, and the times of
+// compiling, with the first mask, and of each mask. The times of all come on standard error at the
+// end.
 #include <algorithm>
 #include <ctime>
 #include <iostream>
@@ -55,17 +57,22 @@ bool Fits(const CompiledGrammar& grammar, const Tokenizer& tokenizer, const std:
 Json Answer(const Json& line, sluice::text::GrammarCompiler* compiler, const Tokenizer& tokenizer,
             Times* times) {
   const double begin = NowUs();
-  const auto grammar = compiler->Compile(
-      {sluice::Grammar::Kind::kJsonSchema, line["schema"].get<std::string>(), /*open=*/true});
+  const auto grammar =
+      compiler->Compile({sluice::Grammar::Kind::kJsonSchema, line["schema"].get<std::string>(),
+                         line.value("open", true)});
   if (!grammar.ok()) return {{"error", grammar.status().message()}};
   std::vector<uint32_t> words;
   Mask((*grammar)->Walk(false).get(), tokenizer.vocab_size(), &words);
   times->compile_us.push_back(NowUs() - begin);
+  const double compile_us = times->compile_us.back();
+  const size_t masks = times->mask_us.size();
   Json fits = Json::array();
   for (const Json& text : line["texts"]) {
     fits.push_back(Fits(**grammar, tokenizer, text.get<std::string>(), times));
   }
-  return {{"fits", fits}};
+  const std::vector<double> mask_us(times->mask_us.begin() + static_cast<int64_t>(masks),
+                                    times->mask_us.end());
+  return {{"fits", fits}, {"compile_us", compile_us}, {"mask_us", mask_us}};
 }
 
 void Print(const char* name, std::vector<double> us) {

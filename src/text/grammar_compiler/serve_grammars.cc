@@ -4,6 +4,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -16,12 +17,10 @@
 
 #include "text/grammar_compiler/frames.h"
 #include "text/grammar_compiler/library.h"
+#include "text/grammar_compiler/library_compiler.h"
 
 namespace sluice::text {
 namespace {
-
-// XGrammar's cache of what rules of several grammars have in common.
-constexpr int64_t kRuleCacheBytes = 48 << 20;
 
 constexpr int kTriedTokens = 8;
 constexpr int64_t kTriedMillisecondsMax = 250;  // of CPU time
@@ -54,24 +53,6 @@ void LimitTime(int seconds) {
   setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
-// REQUIRES: the frame is of a grammar
-xgrammar::CompiledGrammar Compile(xgrammar::GrammarCompiler* compiler, const Frame& frame) {
-  switch (frame.kind) {
-    case FrameKind::kJsonSchema:
-      // No whitespace between the parts of a JSON text: a model could write it without end. What a
-      // schema does not name it permits.
-      return compiler->CompileJSONSchema(frame.bytes, /*any_whitespace=*/false,
-                                         /*indent=*/std::nullopt, std::pair{",", ":"},
-                                         /*strict_mode=*/false);
-    case FrameKind::kRegex:
-      return compiler->CompileRegex(frame.bytes);
-    case FrameKind::kStructuralTag:
-      return compiler->CompileStructuralTag(frame.bytes);
-    default:
-      return compiler->CompileGrammar(frame.bytes);
-  }
-}
-
 int64_t MillisecondsOfCpu() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -80,11 +61,13 @@ int64_t MillisecondsOfCpu() {
 
 // The first of the allowed ids, or the last; -1: there is none.
 int32_t OneOf(std::span<const uint32_t> words, bool first) {
-  int32_t found = -1;
-  for (size_t id = 0; id < words.size() * 32 && (found < 0 || !first); ++id) {
-    if ((words[id / 32] >> (id % 32) & 1) != 0) found = static_cast<int32_t>(id);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const size_t at = first ? i : words.size() - 1 - i;
+    if (words[at] == 0) continue;
+    const int bit = first ? std::countr_zero(words[at]) : 31 - std::countl_zero(words[at]);
+    return static_cast<int32_t>(at) * 32 + bit;
   }
-  return found;
+  return -1;
 }
 
 // Follows an answer for some tokens. What an engine does for a token cannot be stopped either, so a
@@ -114,9 +97,9 @@ void CheckEmptyRules(const xgrammar::CompiledGrammar& compiled) {
                            std::to_string(kEmptyRulesMax) + " is the most");
 }
 
-Frame AnswerTo(xgrammar::GrammarCompiler* compiler, int vocab, const Frame& frame) {
+Frame AnswerTo(LibraryCompiler* compiler, int vocab, const Frame& frame) {
   try {
-    const xgrammar::CompiledGrammar compiled = Compile(compiler, frame);
+    const xgrammar::CompiledGrammar compiled = compiler->Compile(frame);
     if (frame.kind == FrameKind::kEbnf) CheckEmptyRules(compiled);
     TryOut(compiled, vocab);
     return {FrameKind::kCompiled, WriteCompiled(compiled)};
@@ -139,8 +122,7 @@ int ServeGrammars(int socket) {
     vocabulary = ReadVocabulary(frame->bytes);
   }
   if (!vocabulary) return 1;
-  xgrammar::GrammarCompiler compiler(*vocabulary, /*max_threads=*/1, /*cache_enabled=*/true,
-                                     kRuleCacheBytes);
+  LibraryCompiler compiler(*vocabulary);
   LimitMemory(rlim_t{kCompileMebibytesMax} << 20);
   if (!SendFrame(socket, FrameKind::kReady, {})) return 0;
   while (const std::optional<Frame> frame = ReceiveFrame(socket, -1)) {
