@@ -23,7 +23,7 @@ namespace {
 constexpr int kNestingMax = 128;
 // Of integers' multipleOf, of repetitions: what the library compiles in reasonable time.
 constexpr int64_t kMultipleMax = 1000;
-constexpr int64_t kPatternLengthMax = 255;        // of strings: with more it compiles for seconds
+constexpr int64_t kLengthMax = 4096;              // of strings
 constexpr double kExactMax = 9007199254740992.0;  // 2^53
 constexpr double kSteps = 1e6;                    // of 1: the library writes up to six decimals
 constexpr const char* kBounds[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
@@ -399,13 +399,16 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
   }
   if (least && most && *least > *most) return false;
   if (!least && !most) return schema;
-  // As a pattern it is one automaton, whose masks take a tenth of the time.
-  if (most.value_or(0) <= kPatternLengthMax && least.value_or(0) <= kPatternLengthMax) {
-    schema["pattern"] = StringLengthRegex(least.value_or(0), most);
-    return schema;
+  for (const auto& [keyword, length] : {std::pair("minLength", least), {"maxLength", most}}) {
+    for (size_t i = 0; i < form.members.size() && length.value_or(0) > kLengthMax; ++i) {
+      if (form.Find(i, keyword) == nullptr) continue;
+      Refuse(form, i, keyword, StrCat("is above ", kLengthMax, ", which is not supported"));
+    }
   }
-  if (least) schema["minLength"] = *least;
-  if (most) schema["maxLength"] = *most;
+  if (std::max(least.value_or(0), most.value_or(0)) > kLengthMax) return schema;
+  // As a pattern it is one automaton, whose masks take a tenth of the time; and the library's own
+  // lengths let characters pass that JSON escapes.
+  schema["pattern"] = StringLengthRegex(least.value_or(0), most);
   return schema;
 }
 
