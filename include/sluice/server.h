@@ -39,9 +39,9 @@ struct ServerOptions {
     v(host, "host", "address to listen on; 0.0.0.0 is every IPv4 one");
     v(port, "port", "TCP port; 0: the system chooses one, which is printed", 0, 65535);
     v(api_key_file, "api-key-file",
-      "file of API keys, one a line, with weight=N behind a key whose requests get N times the "
-      "share "
-      "of others; read again at SIGHUP; default: no key is asked for");
+      "file of API keys, one a line; behind a key weight=N gives its requests N times the share "
+      "of others, and admin lets it load and unload models and use /admin; read again at SIGHUP; "
+      "default: no key is asked for");
     v(allow_host, "allow-host",
       "NAME[,...]: host names to answer to beside loopback's, * is every name; default: every "
       "name, but loopback's alone for a server on loopback without keys");

@@ -43,11 +43,12 @@ Kinds Exported() {
   return kinds;
 }
 
-// The rows "| `name` | kind | ..." of the page.
+// The rows "| `name` | kind | ..." of the page, above those that the server adds.
 Kinds Documented() {
   Kinds kinds;
   std::ifstream page(SLUICE_SOURCE_DIR "/docs/metrics.md");
   for (std::string line; std::getline(page, line);) {
+    if (line == "The server adds:") break;
     std::istringstream words(line);
     std::string bar, name, kind;
     if (!(words >> bar >> name >> bar >> kind) || !line.starts_with("| `")) continue;

@@ -27,8 +27,8 @@ struct GgufEntry {
 
 class GgufFile : public TensorSource {
  public:
-  // kNotFound or kIo when the path cannot be read, kBadModel when it is malformed. A model in several
-  // files is opened by the name of the first (gguf_parts.h).
+  // kNotFound or kIo when the path cannot be read, kBadModel when it is malformed. A model in
+  // several files is opened by the name of the first (gguf_parts.h).
   static Result<std::shared_ptr<const GgufFile>> Open(const std::string& path);
   // The same from bytes that the caller keeps alive, aligned to 8; `name` stands in messages.
   static Result<std::shared_ptr<const GgufFile>> FromMemory(std::span<const std::byte> bytes,

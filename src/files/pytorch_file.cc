@@ -27,8 +27,7 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
 // All that torch.save writes stands in one folder, whose name is the file's own.
 Result<std::string> FolderOf(const Entries& entries) {
   for (const auto& [name, content] : entries) {
-    if (name.ends_with(StrCat("/", kPickle)))
-      return name.substr(0, name.size() - kPickle.size());
+    if (name.ends_with(StrCat("/", kPickle))) return name.substr(0, name.size() - kPickle.size());
   }
   return BadModel(StrCat("the file has no ", kPickle, ", so it is not one that torch.save wrote"));
 }

@@ -27,7 +27,6 @@ constexpr AcceptedField kAccepted[] = {
     // vLLM's and SGLang's.
     {FieldPlace::kRequest, "request_id", "string"},
     {FieldPlace::kRequest, "session_id", "string"},
-    {FieldPlace::kRequest, "return_token_ids", "boolean"},
     {FieldPlace::kRequest, "guided_decoding_backend", "string"},
     // llama.cpp's: where it computes, what it reports, and the tuning of samplers whose switch
     // below has to be off.
@@ -44,7 +43,7 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kRequest, "xtc_threshold", "number"},
     {FieldPlace::kRequest, "dynatemp_exponent", "number"},
     {FieldPlace::kLlamaRequest, "n_keep", "integer"},
-    {FieldPlace::kLlamaRequest, "repeat_last_n", "integer"},
+    // These steer its sampling, and have no counterpart here.
     {FieldPlace::kLlamaRequest, "min_keep", "integer"},
     {FieldPlace::kLlamaRequest, "penalize_nl", "boolean"},
     // Ollama's.
@@ -75,7 +74,6 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kAnthropicTool, "eager_input_streaming", "boolean"},
     {FieldPlace::kAnthropicTool, "input_examples", "array"},
     // Ollama's: how it loads a model, and the tuning of samplers whose switch below has to be off.
-    {FieldPlace::kOllamaRequest, "keep_alive", "string number"},
     {FieldPlace::kOllamaRequest, "truncate", "boolean"},
     {FieldPlace::kOllamaRequest, "shift", "boolean"},
     {FieldPlace::kOllamaOptions, "num_ctx", "integer"},
@@ -92,8 +90,7 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kOllamaOptions, "use_mlock", "boolean"},
     {FieldPlace::kOllamaOptions, "logits_all", "boolean"},
     {FieldPlace::kOllamaOptions, "embedding_only", "boolean"},
-    {FieldPlace::kOllamaOptions, "repeat_last_n", "integer"},
-    {FieldPlace::kOllamaOptions, "penalize_newline", "boolean"},
+    {FieldPlace::kOllamaOptions, "penalize_newline", "boolean"},  // as penalize_nl above
     {FieldPlace::kOllamaOptions, "mirostat_tau", "number"},
     {FieldPlace::kOllamaOptions, "mirostat_eta", "number"},
     // Those of OpenAI's responses.
@@ -138,6 +135,7 @@ constexpr NeutralField kNeutral[] = {
     {FieldPlace::kRequest, "dynatemp_range", "0"},
     {FieldPlace::kRequest, "spaces_between_special_tokens", "true"},
     {FieldPlace::kRequest, "return_tokens_as_token_ids", "false"},
+    {FieldPlace::kRequest, "return_token_ids", "false"},
     {FieldPlace::kRequest, "bad_words", "[]"},
     {FieldPlace::kRequest, "allowed_token_ids", "null"},
     {FieldPlace::kRequest, "logits_processors", "null"},

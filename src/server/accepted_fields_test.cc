@@ -26,7 +26,7 @@ std::string KwargsOf(const std::string& fields) {
 TEST(AcceptedFieldsTest, WhatCannotChangeTheAnswerIsTaken) {
   for (const char* fields :
        {R"("session_id":"a")", R"("keep_alive":"5m")", R"("keep_alive":-1)", R"("id_slot":-1)",
-        R"("timings_per_token":true)", R"("return_token_ids":true)", R"("metadata":{"a":"b"})",
+        R"("timings_per_token":true)", R"("return_token_ids":false)", R"("metadata":{"a":"b"})",
         R"("user":null)", R"("mirostat":0,"mirostat_tau":5.0)",
         R"("stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})"}) {
     const auto chat = Chat(fields);
@@ -34,6 +34,10 @@ TEST(AcceptedFieldsTest, WhatCannotChangeTheAnswerIsTaken) {
     const auto completion = ParseCompletionCall(StrCat(R"({"prompt":"a",)", fields, "}"), kModel);
     EXPECT_TRUE(completion.ok()) << completion.status().message();
   }
+}
+
+TEST(AcceptedFieldsTest, WhatIsNotToldIsRefused) {
+  EXPECT_EQ(Chat(R"("return_token_ids":true)").status().field(), "return_token_ids");
 }
 
 TEST(AcceptedFieldsTest, ItsTypeIsChecked) {

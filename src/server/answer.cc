@@ -4,6 +4,11 @@
 
 namespace sluice::server {
 
+Status CancelledByServer() {
+  return {StatusCode::kCancelled,
+          "the server cancelled the request: it shuts down, or the model is unloaded"};
+}
+
 std::string StopStringOf(const ApiCall& call, const std::string& match) {
   const std::vector<std::string>& stops = call.requests.front().stop;
   return std::find(stops.begin(), stops.end(), match) == stops.end() ? std::string() : match;

@@ -70,6 +70,9 @@ constexpr bool IsCut(FinishReason finish) {
   return finish == FinishReason::kLength || finish == FinishReason::kTimeout;
 }
 
+// The error of a call whose requests the engine has cancelled though its client had not asked.
+Status CancelledByServer();
+
 // `match` where it is one of the call's stop strings, else empty: the text of a stop token is no
 // client's business.
 std::string StopStringOf(const ApiCall& call, const std::string& match);

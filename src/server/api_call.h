@@ -91,6 +91,10 @@ std::optional<double> ReadTimeout(Fields* fields);
 
 // Temperature and the rest of sluice/sampling.h, and the seed.
 void ReadSampling(Fields* fields, Sampling* sampling);
+// llama.cpp's and Ollama's repeat_last_n, the tokens that penalties look at: 0 switches them off,
+// any other number changes nothing, as penalties here look at the whole text. REQUIRES: behind
+// ReadSampling.
+void ReadPenaltySpan(Fields* fields, Sampling* sampling);
 // The strings that end an answer, as one string or a list of them.
 void ReadStops(Fields* fields, std::string_view name, Request* request);
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/str_cat.h"
+#include "server/answer.h"
 #include "server/http/errors.h"
 
 namespace sluice::server {
@@ -87,7 +88,7 @@ void Gathering::OnEvent(size_t request, TextDelta&& delta) {
     if (delta.finish == FinishReason::kError) {
       Fail(!delta.error.ok() ? delta.error : Status(StatusCode::kInternal, "the request failed"));
     } else if (delta.finish == FinishReason::kCancelled) {
-      Fail(Status(StatusCode::kCancelled, "the server cancelled the request as it shuts down"));
+      Fail(CancelledByServer());
     } else if (delta.last) {
       --unfinished_;
       vectors_[request] = std::move(delta.embedding);

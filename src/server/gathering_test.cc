@@ -72,6 +72,16 @@ TEST_F(GatheringTest, ARefusalEndsWhatWasSubmitted) {
   EXPECT_THAT(engine_.cancelled, ElementsAre(1, 2));
 }
 
+TEST_F(GatheringTest, WhatTheServerCancelsIsToldAsThat) {
+  Start(2);
+  TextDelta cancelled;
+  cancelled.finish = FinishReason::kCancelled;
+  cancelled.last = true;
+  engine_.EmitDelta(0, cancelled);
+  EXPECT_EQ(exchange_->reply.status, 503);
+  EXPECT_THAT(exchange_->reply.body, HasSubstr("it shuts down, or the model is unloaded"));
+}
+
 TEST_F(GatheringTest, AClientThatLeavesEndsAll) {
   Start(2);
   exchange_->disconnect();

@@ -156,8 +156,7 @@ void Generation::OnEvent(size_t request, TextDelta&& delta) {
     } else if (delta.finish == FinishReason::kError) {
       Fail(!delta.error.ok() ? delta.error : Status(StatusCode::kInternal, "the request failed"));
     } else if (delta.finish == FinishReason::kCancelled) {
-      Fail(Status(StatusCode::kCancelled,
-                  "the server cancelled the request: it shuts down, or the model is unloaded"));
+      Fail(CancelledByServer());
     } else {
       const int index = static_cast<int>(request) * call_.requests.front().n + delta.choice;
       if (call_.stream) {

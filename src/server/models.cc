@@ -15,10 +15,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kNameBytesShown = 128;
-// What Ollama puts behind the name of a model that has no other tag.
-constexpr std::string_view kTag = ":latest";
-
 std::string FingerprintOf(const EngineInfo& info) {
   std::string text = StrCat("sluice-", SLUICE_VERSION, "-", info.quantization, "-", info.isa,
                             info.fake_balance_experts ? "-fake-balance-experts" : "");
@@ -31,6 +27,17 @@ Status ShuttingDown() {
 }
 
 }  // namespace
+
+Status NotServed(std::string_view asked, const std::string& served, std::string field) {
+  return {StatusCode::kNotFound,
+          StrCat("the model ", Quote(asked), " is not served here; this server has ", served),
+          std::move(field)};
+}
+
+std::string_view WithoutTag(std::string_view asked) {
+  constexpr std::string_view kTag = ":latest";
+  return asked.ends_with(kTag) ? asked.substr(0, asked.size() - kTag.size()) : asked;
+}
 
 const char* Name(ModelState state) {
   switch (state) {
@@ -133,17 +140,12 @@ std::string Models::Listed() const {
 
 Result<std::string> Models::Resolve(std::string_view asked) const {
   if (asked.empty()) return entries_.front()->source.name;
-  const std::string_view bare =
-      asked.ends_with(kTag) ? asked.substr(0, asked.size() - kTag.size()) : asked;
-  for (const std::string_view name : {asked, bare}) {
+  for (const std::string_view name : {asked, WithoutTag(asked)}) {
     for (const auto& entry : entries_) {
       if (entry->source.name == name) return entry->source.name;
     }
   }
-  return Status(StatusCode::kNotFound,
-                StrCat("the model \"", asked.substr(0, kNameBytesShown),
-                       "\" is not served here; this server has ", Listed()),
-                "model");
+  return NotServed(asked, Listed(), "model");
 }
 
 // --- Uses ---------------------------------------------------------------------------------------

@@ -51,6 +51,13 @@ struct ModelReport {
   int64_t leaves_in_s = 0;  // until it is unloaded, if nobody asks for it; -1: it stays
 };
 
+// The error of a name that no model is served by. `served`: the names that one is, as a sentence
+// has them; `field`: the request's, at fault.
+Status NotServed(std::string_view asked, const std::string& served, std::string field);
+
+// The name without Ollama's ":latest" at its end, which it puts behind a name without a tag.
+std::string_view WithoutTag(std::string_view asked);
+
 class Models {
  public:
   struct Options {

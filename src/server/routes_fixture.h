@@ -10,6 +10,7 @@
 
 #include "server/fake_engine.h"
 #include "server/fake_exchange.h"
+#include "server/http/target.h"
 #include "server/routes.h"
 
 namespace sluice::server {
@@ -22,7 +23,8 @@ class RoutesTest : public ::testing::Test {
     exchange->gone = gone_;
     HttpRequest request;
     request.method = method;
-    request.path = path;
+    request.path = PathOf(path);
+    request.query = QueryOf(path);
     request.body = body;
     request.authorization = key;
     request.client = client_;

@@ -5,9 +5,11 @@
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
 #include "server/constraint_fields.h"
+#include "server/models.h"
 #include "server/resumable_streams.h"
 
 namespace sluice::server {
@@ -85,6 +87,13 @@ void ReadSampling(Fields* fields, Sampling* sampling) {
     const auto value = fields->Integer("seed", kLow, kHigh);
     if (value && *value != -1) sampling->seed = static_cast<uint64_t>(*value);
   }
+}
+
+void ReadPenaltySpan(Fields* fields, Sampling* sampling) {
+  if (fields->Int("repeat_last_n", -1, kIntMax) != 0) return;
+  sampling->repetition_penalty = sampling_fields::kRepetitionPenalty.otherwise;
+  sampling->presence_penalty = sampling_fields::kPresencePenalty.otherwise;
+  sampling->frequency_penalty = sampling_fields::kFrequencyPenalty.otherwise;
 }
 
 namespace {
@@ -198,10 +207,7 @@ std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const O
 void ReadModel(Fields* fields, const ModelFacts& model) {
   const std::optional<std::string> asked = fields->String("model", kNameBytesMax);
   if (!asked || *asked == model.name) return;
-  fields->Take(Status(StatusCode::kNotFound,
-                      StrCat("the model \"", asked->substr(0, 128),
-                             "\" is not served here; this server has \"", model.name, "\""),
-                      "model"));
+  fields->Take(NotServed(*asked, Quote(model.name), "model"));
 }
 
 std::optional<double> ReadTimeout(Fields* fields) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Schemas of the JSON-Schema-Test-Suite: suite.py MATCH_LINES [--show].
 
-Every schema is accepted, or refused with a sentence that names a keyword; an accepted one takes each
-valid instance, written without whitespace, and no invalid one. Where the order of keys matters
+Every schema is accepted, or refused with a sentence that names a keyword, or that says that it permits no
+value, which no valid instance may belie; an accepted one takes each valid instance, written without
+whitespace, and no invalid one. Where the order of keys matters
 any order will do for a valid instance, and none may for an invalid one. SLUICE_SCHEMAS names the
 unpacked source package of `jsonschema`, SLUICE_FIXTURES the folder with the vocabulary. --show
 prints what is refused.
@@ -21,6 +22,8 @@ ORDERS_MAX = 24
 # `format` says nothing there of a string, but holds an answer to it here; tests of it that want
 # strings of no form to be valid do not apply.
 ANNOTATIONS = "format.json"
+# No one keyword is at fault there: what the schema says holds of nothing.
+PERMITS_NOTHING = "the JSON schema permits no value"
 
 
 def number(value):
@@ -80,9 +83,13 @@ def main():
     for (draft, name, group, tests), answer in zip(cases, answers):
         where = f"{draft}/{name}: {group['description']}"
         if "error" in answer:
-            if not answer["error"].startswith("the keyword "):
+            empty = answer["error"] == PERMITS_NOTHING
+            if empty and any(test["valid"] for test, _ in tests):
+                wrong.append(f"{where}: it permits some of the instances, but is refused: {answer['error']}")
+            if not empty and not answer["error"].startswith("the keyword "):
                 unnamed.append(f"{where}: {answer['error']}")
-            refused[answer["error"].split('"')[1] if '"' in answer["error"] else "other"] += 1
+            refused["permits no value" if empty else
+                    answer["error"].split('"')[1] if '"' in answer["error"] else "other"] += 1
             if show:
                 print(f"refused: {where}: {answer['error']}")
             continue
@@ -102,7 +109,7 @@ def main():
         print("wrong:", line)
     for line in unnamed[:200 if show else 20]:
         print("no keyword named:", line)
-    failed = bool(wrong) or run.returncode != 0 or accepted < ACCEPTED_SHARE * len(cases)
+    failed = bool(wrong) or bool(unnamed) or run.returncode != 0 or accepted < ACCEPTED_SHARE * len(cases)
     sys.exit(1 if failed else 0)
 
 

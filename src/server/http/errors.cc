@@ -111,7 +111,7 @@ int HttpStatusOf(StatusCode code) {
     case StatusCode::kUnimplemented:
       return 501;
     case StatusCode::kUnavailable:
-    case StatusCode::kCancelled:  // by the server, as it shuts down: a client's own is not answered
+    case StatusCode::kCancelled:  // by the server, as CancelledByServer tells
     case StatusCode::kOutOfMemory:
       return 503;
     case StatusCode::kDeadlineExceeded:

@@ -16,6 +16,7 @@ constexpr size_t kFilesMax = 256;
 void ReadCommon(Fields* fields, const ModelFacts& model, ApiCall* call, Request* request) {
   ReadModel(fields, model);
   ReadShared(fields, model, std::nullopt, call, request);
+  ReadPenaltySpan(fields, &request->sampling);
   const int probs = fields->Int("n_probs", 0, limits::kTopLogprobsMax).value_or(0);
   if (probs > 0) call->logprobs = probs;
   request->logprobs = call->logprobs;

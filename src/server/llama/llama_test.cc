@@ -43,6 +43,28 @@ std::string FieldOf(const Result<ApiCall>& call) {
   return call.status().field();
 }
 
+TEST_F(LlamaTest, PenaltiesThatLookAtNoTokenAreOff) {
+  const auto sampling = [](const std::string& span) {
+    const auto call =
+        ParseLlamaCompletion(StrCat(R"({"prompt":"a","repeat_penalty":1.3,"presence_penalty":0.5,)",
+                                    R"("frequency_penalty":0.25,"repeat_last_n":)", span, "}"),
+                             kModel);
+    EXPECT_TRUE(call.ok()) << call.status().message();
+    return call.ok() ? call->requests[0].sampling : Sampling();
+  };
+  for (const char* span : {"64", "-1", "null"}) {
+    EXPECT_EQ(sampling(span).repetition_penalty, 1.3) << span;
+    EXPECT_EQ(sampling(span).presence_penalty, 0.5) << span;
+    EXPECT_EQ(sampling(span).frequency_penalty, 0.25) << span;
+  }
+  // Also those that the model itself would have.
+  EXPECT_EQ(sampling("0").repetition_penalty, 1);
+  EXPECT_EQ(sampling("0").presence_penalty, 0);
+  EXPECT_EQ(sampling("0").frequency_penalty, 0);
+  EXPECT_EQ(FieldOf(ParseLlamaCompletion(R"({"prompt":"a","repeat_last_n":-2})", kModel)),
+            "repeat_last_n");
+}
+
 TEST_F(LlamaTest, CompletionAnswersWhole) {
   auto exchange = Send("POST", "/completion",
                        R"({"prompt":"Once","n_predict":7,"stop":["END"],"return_tokens":true,

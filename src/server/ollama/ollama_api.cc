@@ -11,16 +11,16 @@
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/accepted_fields.h"
 #include "server/constraint_fields.h"
+#include "server/models.h"
 
 namespace sluice::server {
 namespace {
 
 constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
 constexpr size_t kNameBytesMax = 256;
-// What Ollama puts behind the name of a model that has no other tag.
-constexpr std::string_view kTag = ":latest";
 // When a model leaves whose keep_alive is -1: it stays until the server ends.
 constexpr const char* kForEver = "2318-03-06T00:00:00Z";
 constexpr double kKeepSecondsMax = 1e9;
@@ -73,16 +73,9 @@ std::optional<double> ReadKeepAlive(Fields* fields) {
 }
 
 void ReadOllamaModel(Fields* fields, std::string_view field, const ModelFacts& model) {
-  std::optional<std::string> asked = fields->String(field, 4096);
-  if (!asked) return;
-  if (*asked != model.name && asked->ends_with(kTag)) {
-    asked->resize(asked->size() - kTag.size());
-  }
-  if (*asked == model.name) return;
-  fields->Take(Status(StatusCode::kNotFound,
-                      StrCat("the model \"", asked->substr(0, 128),
-                             "\" is not served here; this server has \"", model.name, "\""),
-                      std::string(field)));
+  const std::optional<std::string> asked = fields->String(field, 4096);
+  if (!asked || *asked == model.name || WithoutTag(*asked) == model.name) return;
+  fields->Take(NotServed(*asked, Quote(model.name), std::string(field)));
 }
 
 namespace {
@@ -95,6 +88,7 @@ void ReadOptions(Fields* fields, Request* request) {
   // -1 and -2: what is left of the context.
   if (limit && *limit >= 0) request->max_tokens = *limit;
   ReadSampling(&options, &request->sampling);
+  ReadPenaltySpan(&options, &request->sampling);
   ReadStops(&options, "stop", request);
   ReadAccepted(&options, FieldPlace::kOllamaOptions);
   fields->Take(options.Finish());

@@ -47,6 +47,7 @@ Result<EmbeddingCall> ParseOllamaEmbed(std::string_view body, const ModelFacts& 
   if (const OrderedJson* value = fields.Object("options")) {
     Fields options(*value, "options.");
     ReadAccepted(&options, FieldPlace::kOllamaOptions);
+    ReadPenaltySpan(&options, &request.sampling);  // of which a vector knows nothing
     fields.Take(options.Finish());
   }
   const std::vector<std::string> texts = ReadTexts(&fields);

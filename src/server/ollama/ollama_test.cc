@@ -69,6 +69,19 @@ TEST_F(OllamaTest, ChatStreamsLinesUnlessTold) {
   EXPECT_EQ(lines[2]["eval_duration"], 500'000);
 }
 
+TEST_F(OllamaTest, PenaltiesThatLookAtNoTokenAreOff) {
+  Send("POST", "/api/generate",
+       R"({"prompt":"hi","options":{"repeat_penalty":1.3,"repeat_last_n":0}})");
+  Send("POST", "/api/generate",
+       R"({"prompt":"hi","options":{"repeat_penalty":1.3,"repeat_last_n":33}})");
+  ASSERT_EQ(engine_.submitted.size(), 2u) << exchange_->reply.body;
+  EXPECT_EQ(engine_.submitted[0].request.sampling.repetition_penalty, 1);
+  EXPECT_EQ(engine_.submitted[1].request.sampling.repetition_penalty, 1.3);
+  // Clients send the same options where nothing is drawn.
+  Send("POST", "/api/embed", R"({"input":"hi","options":{"repeat_last_n":64}})");
+  EXPECT_EQ(engine_.submitted.size(), 3u) << exchange_->reply.body;
+}
+
 TEST_F(OllamaTest, AStreamWithoutTextIsOneLine) {
   auto exchange = Send("POST", "/api/generate", R"({"prompt":"hi"})");
   End(FinishReason::kStop);

@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "server/fields.h"
 #include "server/http/errors.h"
+#include "server/openai/list_page.h"
 
 namespace sluice::server {
 namespace {
@@ -21,6 +22,7 @@ constexpr size_t kLinesMax = 50'000;
 constexpr size_t kErrorsMax = 100;               // told of a file
 constexpr size_t kAnswersBytesMax = 128u << 20;  // of one batch
 constexpr std::string_view kCancel = "/cancel";
+constexpr PageSize kBatchesPage = {.otherwise = 20, .max = 100};  // as OpenAI's
 
 // The lines of a file without their ends; empty ones are left out.
 template <class Visitor>
@@ -190,11 +192,12 @@ HttpReply Batches::Create(const HttpRequest& request) {
 }
 
 HttpReply Batches::List(const HttpRequest& request) {
-  OrderedJson list{{"object", "list"}, {"data", OrderedJson::array()}, {"has_more", false}};
+  std::vector<OrderedJson> list;
   for (const auto& kept : kept_.List(request.key_salt, NowMicros())) {
-    list["data"].push_back(kept->batch->Json());
+    list.push_back(kept->batch->Json());
   }
-  return JsonReply(list);
+  const auto page = PageOf(std::move(list), request.query, kBatchesPage);
+  return page.ok() ? JsonReply(*page) : ErrorReply(page.status());
 }
 
 HttpReply Batches::Find(const HttpRequest& request) {

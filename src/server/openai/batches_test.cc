@@ -87,6 +87,55 @@ TEST_F(BatchesTest, FilesComeBackAsTheyWere) {
   EXPECT_EQ(Upload("")->param(), "file");
 }
 
+TEST_F(BatchesTest, ListsComeInPages) {
+  std::vector<std::string> ids;  // newest first
+  for (int i = 0; i < 3; ++i) ids.insert(ids.begin(), FileOf("{}\n"));
+  const auto shown = [](const Json& page) {
+    std::vector<std::string> list;
+    for (const Json& item : page["data"]) list.push_back(item["id"].get<std::string>());
+    return list;
+  };
+  const Json all = Get("/v1/files");
+  EXPECT_EQ(shown(all), ids);
+  EXPECT_EQ(all["has_more"], false);
+  EXPECT_EQ(all["first_id"], ids[0]);
+  EXPECT_EQ(all["last_id"], ids[2]);
+  const Json first = Get("/v1/files?limit=2");
+  EXPECT_EQ(shown(first), (std::vector<std::string>{ids[0], ids[1]}));
+  EXPECT_EQ(first["has_more"], true);
+  const Json second = Get(StrCat("/v1/files?limit=2&after=", ids[1]));
+  EXPECT_EQ(shown(second), (std::vector<std::string>{ids[2]}));
+  EXPECT_EQ(second["has_more"], false);
+  const Json end = Get(StrCat("/v1/files?after=", ids[2]));
+  EXPECT_TRUE(end["data"].empty());
+  EXPECT_TRUE(end["last_id"].is_null());
+  EXPECT_EQ(shown(Get("/v1/files?order=asc&limit=1")), (std::vector<std::string>{ids[2]}));
+  for (const char* limit : {"0", "10001", "-1", "1x", "99999999999999999999999"}) {
+    EXPECT_EQ(Send("GET", StrCat("/v1/files?limit=", limit))->param(), "limit") << limit;
+  }
+  EXPECT_EQ(Send("GET", "/v1/files?order=up")->param(), "order");
+  EXPECT_EQ(Send("GET", "/v1/files?after=file-none")->reply.status, 404);
+}
+
+TEST_F(BatchesTest, ListsOfBatchesAndOfOnePurpose) {
+  std::string last;
+  for (int i = 0; i < 21; ++i) {
+    last = Create(FileOf(Line("one")))["id"].get<std::string>();
+    WaitForEnd(last);
+  }
+  EXPECT_EQ(Get("/v1/files?purpose=batch")["data"].size(), 21u);
+  EXPECT_EQ(Get("/v1/files?purpose=batch_output")["data"].size(), 21u);
+  EXPECT_EQ(Get("/v1/files?purpose=vision")["data"].size(), 0u);
+  const Json page = Get("/v1/batches");
+  EXPECT_EQ(page["data"].size(), 20u);
+  EXPECT_EQ(page["first_id"], last);
+  EXPECT_EQ(page["has_more"], true);
+  EXPECT_EQ(Get(StrCat("/v1/batches?after=", page["last_id"].get<std::string>()))["data"].size(),
+            1u);
+  EXPECT_EQ(Get("/v1/batches?limit=100")["has_more"], false);
+  EXPECT_EQ(Send("GET", "/v1/batches?limit=101")->param(), "limit");
+}
+
 TEST_F(BatchesTest, EachLineIsAnswered) {
   const Json made = Create(FileOf(Line("one") + "\r\n" + Line("two")));
   EXPECT_EQ(made["object"], "batch");

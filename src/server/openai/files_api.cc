@@ -7,11 +7,14 @@
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/http/multipart.h"
+#include "server/http/target.h"
+#include "server/openai/list_page.h"
 
 namespace sluice::server {
 namespace {
 
 constexpr size_t kNameBytesMax = 256;
+constexpr PageSize kFilesPage = {.otherwise = 10'000, .max = 10'000};  // as OpenAI's
 constexpr std::string_view kContent = "/content";
 
 OrderedJson FileJson(const StoredFile& file) {
@@ -81,11 +84,13 @@ HttpReply CreateFile(const HttpRequest& request, FileStore* files) {
 }
 
 HttpReply ListFiles(const HttpRequest& request, FileStore* files) {
-  OrderedJson list{{"object", "list"}, {"data", OrderedJson::array()}, {"has_more", false}};
+  const std::string purpose = QueryValue(request.query, "purpose");
+  std::vector<OrderedJson> list;
   for (const auto& file : files->List(request.key_salt, NowMicros())) {
-    list["data"].push_back(FileJson(*file));
+    if (purpose.empty() || file->purpose == purpose) list.push_back(FileJson(*file));
   }
-  return JsonReply(list);
+  const auto page = PageOf(std::move(list), request.query, kFilesPage);
+  return page.ok() ? JsonReply(*page) : ErrorReply(page.status());
 }
 
 HttpReply FindFile(const HttpRequest& request, FileStore* files) {

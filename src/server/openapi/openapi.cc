@@ -19,7 +19,6 @@ namespace {
 // The fields of a body that chat and plain completions share.
 constexpr const char* kSharedFields = R"json(
         "model": {"type": "string", "description": "The served name; may be left out"},
-        "n": {"type": "integer", "minimum": 1, "maximum": @choices_max@, "default": 1},
         "use_beam_search": {"type": "boolean", "default": false,
           "description": "The n best answers of a beam search, as transformers' generate finds them"},
         "beam_width": {"oneOf": [{"type": "integer", "minimum": 1, "maximum": @beams_max@},
@@ -84,6 +83,21 @@ constexpr const char* kSharedFields = R"json(
           "disable_any_whitespace": {"type": "boolean", "description": "Without effect"},
           "disable_additional_properties": {"enum": [false]},
           "whitespace_pattern": {"type": "null"}}})json";
+
+// A server without keys asks for none.
+constexpr const char* kKeysAndParameters = R"json("security": [{}, {"key": []}, {"x-api-key": []}],
+  "components": {
+  "securitySchemes": {"key": {"type": "http", "scheme": "bearer"},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
+  "parameters": {
+    "RequestTimeout": {"name": "X-Request-Timeout", "in": "header", "schema": {"type": "number",
+      "exclusiveMinimum": 0, "maximum": 86400}, "description": "The field timeout of every API; the field wins"},
+    "OfModel": {"name": "model", "in": "query", "schema": {"type": "string"},
+      "description": "Of several models; may be left out"}})json";
+
+// How many answers a prompt gets, of chat and plain completions.
+constexpr const char* kChoices = R"json(,
+        "n": {"type": "integer", "minimum": 1, "maximum": @choices_max@, "default": 1})json";
 
 constexpr const char* kChatFields = R"json(
         "messages": {"type": "array", "minItems": 1, "maxItems": @messages_max@,
@@ -163,11 +177,11 @@ constexpr const char* kSchemas = R"json(
     "ChatChoice": {"type": "object", "properties": {"index": {"type": "integer"},
       "message": {"$ref": "#/components/schemas/Message"},
       "logprobs": {"type": ["object", "null"]},
-      "finish_reason": {"enum": ["stop", "length", "tool_calls", null]},
+      "finish_reason": {"enum": ["stop", "length", "tool_calls", "timeout", null]},
       "stop_reason": {"type": ["string", "null"], "description": "The stop string that ended it"}}},
     "CompletionChoice": {"type": "object", "properties": {"index": {"type": "integer"},
       "text": {"type": "string"}, "logprobs": {"type": ["object", "null"]},
-      "finish_reason": {"enum": ["stop", "length", null]},
+      "finish_reason": {"enum": ["stop", "length", "timeout", null]},
       "stop_reason": {"type": ["string", "null"]}, "seed": {"type": "integer"},
       "prompt_logprobs": {"type": "array"}}},
     "ChatCompletion": {"type": "object", "properties": {"id": {"type": "string"},
@@ -305,10 +319,15 @@ std::string Get(const char* path, const char* summary, const std::string& conten
 }
 
 std::string Post(const char* path, const char* summary, const std::string& body,
-                 const std::string& content) {
-  return StrCat("    \"", path, "\": {\"post\": {\"summary\": \"", summary,
-                R"(", "requestBody": {"required": true, )", Content(body), "}, ", Answers(content),
+                 const std::string& content, const char* parameters = "") {
+  return StrCat("    \"", path, "\": {\"post\": {\"summary\": \"", summary, "\", ", parameters,
+                R"("requestBody": {"required": true, )", Content(body), "}, ", Answers(content),
                 "}}");
+}
+
+// A path that whoever has no key may read, too.
+std::string GetOpen(const char* path, const char* summary, const std::string& content) {
+  return Get(path, summary, content, R"("security": [], )");
 }
 
 std::string Typed(const char* type) {
@@ -324,21 +343,26 @@ std::string OrStream(const char* schema) {
 std::string Paths() {
   constexpr const char* kModelParameter =
       R"("parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}], )";
+  constexpr const char* kTimed = "@timed@";
+  constexpr const char* kStreamParameter =
+      R"("parameters": [{"name": "Last-Event-ID", "in": "header", "required": true, "schema": {"type": "string"}}], )";
   return StrCat(
       Post("/v1/chat/completions", "Answers a conversation", "ChatRequest",
-           OrStream("ChatCompletion")),
+           OrStream("ChatCompletion"), kTimed),
       ",\n",
-      Post("/v1/completions", "Continues texts", "CompletionRequest", OrStream("Completion")),
+      Post("/v1/completions", "Continues texts", "CompletionRequest", OrStream("Completion"),
+           kTimed),
       ",\n",
       Post("/v1/embeddings", "Turns texts into vectors, by a model that embeds", "EmbeddingRequest",
-           Content("Embeddings")),
+           Content("Embeddings"), kTimed),
       ",\n",
       Post("/v1/rerank", "Orders documents by how near they are to a query", "RerankRequest",
-           Content("Ranking")),
-      ",\n", Post("/v1/score", "How near texts are to others", "ScoreRequest", Content("Scores")),
+           Content("Ranking"), kTimed),
+      ",\n",
+      Post("/v1/score", "How near texts are to others", "ScoreRequest", Content("Scores"), kTimed),
       ",\n",
       Post("/v1/classify", "Gives each text a label, by a model that classifies", "ClassifyRequest",
-           Content("Classes")),
+           Content("Classes"), kTimed),
       ",\n",
       Post("/v1/chat/completions/control",
            "Ends an answer that is running where it stands, as a stop string would, or its "
@@ -349,24 +373,27 @@ std::string Paths() {
       Get("/v1/streams",
           "The rest of a stream whose request had resume_seconds, behind the event that the header "
           "Last-Event-ID names",
-          Typed("text/event-stream")),
+          Typed("text/event-stream"), kStreamParameter),
       ",\n", Get("/v1/models", "The models served", Content("Models")), ",\n",
       Get("/v1/models/{model}", "One model", Content("Model"), kModelParameter), ",\n",
       Post("/tokenize", "Text to token ids", "TokenizeRequest", Content("Tokens")), ",\n",
       Post("/detokenize", "Token ids to text", "DetokenizeRequest", Content("Text")), ",\n",
-      Get("/tokenizer_info", "Special tokens and chat template", Content("TokenizerInfo")), ",\n",
-      Post("/apply-template", "Renders a conversation", "TemplateRequest", Content("Text")), ",\n",
-      Get("/health",
+      Get("/tokenizer_info", "Special tokens and chat template", Content("TokenizerInfo"),
+          "@of_model@"),
+      ",\n", Post("/apply-template", "Renders a conversation", "TemplateRequest", Content("Text")),
+      ",\n",
+      GetOpen(
+          "/health",
           "200 while the engine makes progress; 503 while a step or a text worker hangs, and for 5 "
           "s "
           "after three failed steps",
           Content("State")),
-      ",\n", Get("/live", "200 while the process lives", Content("State")), ",\n",
-      Get("/ready", "200 while requests are taken; 503 otherwise", Content("State")), ",\n",
+      ",\n", GetOpen("/live", "200 while the process lives", Content("State")), ",\n",
+      GetOpen("/ready", "200 while requests are taken; 503 otherwise", Content("State")), ",\n",
       Get("/metrics", "Prometheus metrics", Typed("text/plain")), ",\n",
       Get("/version", "What runs here", Content("Version")), ",\n",
       Get("/openapi.json", "This document", Typed("application/json")), ",\n",
-      Get("/", "A page that says what runs here", Typed("text/html")));
+      GetOpen("/", "A page that says what runs here", Typed("text/html")));
 }
 
 // The fields of sluice/sampling.h, each followed by a comma.
@@ -430,6 +457,8 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["accepted_responses_tool"] = AcceptedSchema(FieldPlace::kResponsesTool);
   inserts["accepted_responses_reasoning"] = AcceptedSchema(FieldPlace::kResponsesReasoning);
   inserts["accepted_decisions_request"] = AcceptedSchema(FieldPlace::kDecisionsRequest);
+  inserts["timed"] = R"("parameters": [{"$ref": "#/components/parameters/RequestTimeout"}], )";
+  inserts["of_model"] = R"("parameters": [{"$ref": "#/components/parameters/OfModel"}], )";
   inserts["questions_max"] = StrCat(kQuestionsMax);
   inserts["answers_max"] = StrCat(kAnswersMax);
   inserts["errors"] = Errors("Error");
@@ -526,14 +555,13 @@ std::string OpenApiDocument() {
   }
   return WithInserts(StrCat(
       "{\"openapi\": \"3.1.0\", \"info\": {\"title\": \"Sluice\", \"version\": \"", SLUICE_VERSION,
-      "\"},\n  \"paths\": {\n", paths,
-      "\n  },\n  \"components\": {\n  \"securitySchemes\": {\"key\": {\"type\": \"http\", "
-      "\"scheme\": \"bearer\"}},\n  \"schemas\": {",
+      "\"},\n  \"paths\": {\n", paths, "\n  },\n  ", kKeysAndParameters, ",\n  \"schemas\": {",
       schemas,
-      RequestSchema("ChatRequest", "\"messages\"",
-                    StrCat(SamplingSchema(), kSharedFields, ",", kChatFields, ",", kChatOnly)),
+      RequestSchema(
+          "ChatRequest", "\"messages\"",
+          StrCat(SamplingSchema(), kSharedFields, kChoices, ",", kChatFields, ",", kChatOnly)),
       RequestSchema("CompletionRequest", "\"prompt\"",
-                    StrCat(SamplingSchema(), kSharedFields, ",", kCompletionOnly)),
+                    StrCat(SamplingSchema(), kSharedFields, kChoices, ",", kCompletionOnly)),
       RequestSchema("TemplateRequest", "\"messages\"",
                     StrCat("\"model\": {\"type\": \"string\"},", kChatFields)),
       "\n  }}}\n"));

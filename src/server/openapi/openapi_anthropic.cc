@@ -7,6 +7,7 @@ namespace {
 
 constexpr const char* kPaths = R"json(
     "/v1/messages": {"post": {"summary": "Answers a conversation, in Anthropic's form",
+      @timed@
       "requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/MessagesRequest"}}}},
       "responses": {"200": {"description": "Done", "content": {

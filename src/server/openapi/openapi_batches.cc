@@ -13,7 +13,13 @@ constexpr const char* kPaths = R"json(
             "purpose": {"enum": ["batch"]}}}}}},
         "responses": {"200": {"description": "Done", "content": {"application/json":
           {"schema": {"$ref": "#/components/schemas/File"}}}}, @errors@}},
-      "get": {"summary": "The files of the API key", "responses": {"200": {"description": "Done",
+      "get": {"summary": "The files of the API key, the newest first", "parameters": [
+        {"name": "purpose", "in": "query", "schema": {"type": "string"}},
+        {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1,
+          "maximum": 10000, "default": 10000}},
+        {"name": "after", "in": "query", "schema": {"type": "string"},
+          "description": "The last_id of the page before"},
+        {"name": "order", "in": "query", "schema": {"enum": ["desc", "asc"]}}], "responses": {"200": {"description": "Done",
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Files"}}}},
         @errors@}}},
     "/v1/files/{id}": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
@@ -32,9 +38,15 @@ constexpr const char* kPaths = R"json(
           {"schema": {"$ref": "#/components/schemas/BatchRequest"}}}},
         "responses": {"200": {"description": "Done", "content": {"application/json":
           {"schema": {"$ref": "#/components/schemas/Batch"}}}}, @errors@}},
-      "get": {"summary": "The batches of the API key", "responses": {"200": {"description": "Done",
+      "get": {"summary": "The batches of the API key, the newest first", "parameters": [
+        {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1,
+          "maximum": 100, "default": 20}},
+        {"name": "after", "in": "query", "schema": {"type": "string"},
+          "description": "The last_id of the page before"},
+        {"name": "order", "in": "query", "schema": {"enum": ["desc", "asc"]}}], "responses": {"200": {"description": "Done",
         "content": {"application/json": {"schema": {"type": "object", "properties": {
-          "object": {"enum": ["list"]}, "has_more": {"enum": [false]},
+          "object": {"enum": ["list"]}, "has_more": {"type": "boolean"},
+          "first_id": {"type": ["string", "null"]}, "last_id": {"type": ["string", "null"]},
           "data": {"type": "array", "items": {"$ref": "#/components/schemas/Batch"}}}}}}},
         @errors@}}},
     "/v1/batches/{id}": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
@@ -54,7 +66,8 @@ constexpr const char* kSchemas = R"json(
       "status": {"enum": ["processed"]}}},
     "Files": {"type": "object", "properties": {"object": {"enum": ["list"]},
       "data": {"type": "array", "items": {"$ref": "#/components/schemas/File"}},
-      "has_more": {"enum": [false]}}},
+      "first_id": {"type": ["string", "null"]}, "last_id": {"type": ["string", "null"]},
+      "has_more": {"type": "boolean"}}},
     "BatchRequest": {"type": "object", "required": ["input_file_id", "endpoint", "completion_window"],
       "additionalProperties": false, "properties": {
         "input_file_id": {"type": "string"},

@@ -6,8 +6,10 @@ namespace sluice::server {
 namespace {
 
 constexpr const char* kCommonFields = R"json(,
+        "n": {"enum": [1], "default": 1},
         "n_probs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
         "return_tokens": {"type": "boolean", "default": false},
+        "repeat_last_n": {"type": "integer", "minimum": -1, "description": "0: no penalties; they look at the whole text whatever else it is"},
         @accepted_llama_request@,)json";
 
 constexpr const char* kCompletionFields = R"json(
@@ -39,7 +41,7 @@ std::string Body(const char* name, const std::string& fields) {
 
 std::string Post(const char* path, const char* summary, const char* body) {
   return StrCat("\n    \"", path, "\": {\"post\": {\"summary\": \"", summary,
-                R"(", "requestBody": {"required": true, "content": {"application/json": {
+                R"(", @timed@"requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/)",
                 body, R"("}}}}, "responses": {"200": {"description": "Done", "content": {
         "application/json": {"schema": {"$ref": "#/components/schemas/LlamaAnswer"}},
@@ -48,7 +50,7 @@ std::string Post(const char* path, const char* summary, const char* body) {
 
 std::string Get(const char* path, const char* summary) {
   return StrCat(",\n    \"", path, "\": {\"get\": {\"summary\": \"", summary,
-                R"(", "responses": {"200": {"description": "Done", "content": {
+                R"(", @of_model@"responses": {"200": {"description": "Done", "content": {
         "application/json": {"schema": {}}}}, @errors@}}})");
 }
 

@@ -14,6 +14,7 @@ constexpr const char* kSchemas = R"json(
       "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": @stop_bytes_max@},
         {"type": "array", "maxItems": @stops_max@,
           "items": {"type": "string", "minLength": 1, "maxLength": @stop_bytes_max@}}]},
+      "repeat_last_n": {"type": "integer", "minimum": -1, "description": "0: no penalties; they look at the whole text whatever else it is"},
       @accepted_ollama_options@}},
     "OllamaMessage": {"type": "object", "required": ["role"], "additionalProperties": false,
       "properties": {"role": {"enum": ["system", "user", "assistant", "tool"]},
@@ -29,7 +30,7 @@ constexpr const char* kSchemas = R"json(
     "OllamaAnswer": {"type": "object", "properties": {"model": {"type": "string"},
       "created_at": {"type": "string"}, "message": {"$ref": "#/components/schemas/OllamaMessage"},
       "response": {"type": "string"}, "logprobs": {"type": "array"}, "done": {"type": "boolean"},
-      "done_reason": {"enum": ["stop", "length", "load"]},
+      "done_reason": {"enum": ["stop", "length", "load", "unload"]},
       "total_duration": {"type": "integer", "description": "In nanoseconds, as all of them"},
       "load_duration": {"type": "integer"}, "prompt_eval_count": {"type": "integer"},
       "prompt_eval_duration": {"type": "integer"}, "eval_count": {"type": "integer"},
@@ -49,6 +50,8 @@ constexpr const char* kCommonFields = R"json(
       "top_logprobs": {"type": "integer", "minimum": 0, "maximum": @logprobs_max@},
       "format": {"oneOf": [{"enum": ["", "json", null]}, {"type": "object",
         "description": "A JSON schema that the answer is held to"}]},
+      "keep_alive": {"type": ["string", "number", "null"],
+        "description": "How long the model stays loaded when nobody asks for it, in seconds or as a duration (5m); below 0: for ever, 0: it is unloaded. Heeded where there are several models, from who may unload them"},
       @accepted_ollama_request@,)json";
 
 constexpr const char* kChatFields = R"json(
@@ -70,9 +73,10 @@ constexpr const char* kEmbedSchema = R"json(,
           "items": {"type": "string", "minLength": 1}}]},
         "truncate": {"type": "boolean", "default": true},
         "dimensions": {"type": "integer", "minimum": 1},
-        "keep_alive": {"type": ["string", "number"], "description": "As in OllamaChatRequest"},
+        "keep_alive": {"type": ["string", "number", "null"], "description": "As in OllamaChatRequest"},
         "options": {"type": "object", "description": "Without effect", "additionalProperties": false,
-          "properties": {@accepted_ollama_options@}}}})json";
+          "properties": {"repeat_last_n": {"type": "integer", "minimum": -1},
+            @accepted_ollama_options@}}}})json";
 
 std::string Body(const char* name, const char* fields) {
   return StrCat(",\n    \"", name,
@@ -80,9 +84,10 @@ std::string Body(const char* name, const char* fields) {
                 kCommonFields, fields, "}}");
 }
 
-std::string Post(const char* path, const char* summary, const char* body, const char* content) {
-  return StrCat("\n    \"", path, "\": {\"post\": {\"summary\": \"", summary,
-                R"(", "requestBody": {"required": true, "content": {"application/json": {
+std::string Post(const char* path, const char* summary, const char* body, const char* content,
+                 const char* parameters = "@timed@") {
+  return StrCat("\n    \"", path, "\": {\"post\": {\"summary\": \"", summary, "\", ", parameters,
+                R"("requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/)",
                 body, R"("}}}}, "responses": {"200": {"description": "Done", "content": {)",
                 content, "}}, @ollama_errors@}}}");
@@ -109,7 +114,7 @@ OpenApiPart OllamaPart() {
                  ",",
                  Post("/api/embed", "Turns texts into vectors, by a model that embeds",
                       "OllamaEmbedRequest", kObject),
-                 ",", Post("/api/show", "What the model is", "OllamaShowRequest", kObject),
+                 ",", Post("/api/show", "What the model is", "OllamaShowRequest", kObject, ""),
                  Get("/api/tags", "The models served, in Ollama's form"),
                  Get("/api/ps", "The models loaded"), Get("/api/version", "The server's version")),
           StrCat(kSchemas, kEmbedSchema, Body("OllamaChatRequest", kChatFields),

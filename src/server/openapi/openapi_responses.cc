@@ -6,6 +6,7 @@ namespace {
 
 constexpr const char* kPaths = R"json(
     "/v1/responses": {"post": {"summary": "Answers a conversation, in the form of responses",
+      @timed@
       "requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/ResponsesRequest"}}}},
       "responses": {"200": {"description": "Done", "content": {
@@ -21,6 +22,7 @@ constexpr const char* kPaths = R"json(
           {"type": "object", "properties": {"id": {"type": "string"},
             "object": {"enum": ["response"]}, "deleted": {"enum": [true]}}}}}}, @errors@}}},
     "/v1/decisions": {"post": {"summary": "The probabilities of fixed answers to questions about an input",
+      @timed@
       "requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/DecisionsRequest"}}}},
       "responses": {"200": {"description": "Done", "content": {"application/json": {"schema":
