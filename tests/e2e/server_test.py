@@ -527,12 +527,12 @@ class LoadTest(ServerCase):
     def test_a_slow_reader_is_cancelled(self):
         body = json.dumps({"prompt": ["a"] * 16, "n": 8, "max_tokens": 1000, "ignore_eos": True,
                            "logprobs": 20, "stream": True}).encode()
-        before = self.server.metric("vllm:generation_tokens_total")
+        before = self.server.metric("sluice_generated_tokens_total")
         with self.server.connect(receive_bytes=4096) as sock:
             sock.sendall(post("/v1/completions", body))
             sock.recv(100)
             self.server.wait_idle()  # it never reads on, and the server does not wait for it
-        drawn = self.server.metric("vllm:generation_tokens_total") - before
+        drawn = self.server.metric("sluice_generated_tokens_total") - before
         self.assertLess(drawn, 16 * 8 * 1000)
         self.assertTrue(self.canary())
 
