@@ -180,7 +180,7 @@ class SpeculateTest(unittest.TestCase):
                     answer = self.ask(server, body)
                     self.assertEqual(answer["choices"], self.ask(self.plain, body)["choices"])
                     kept, lost = details(answer["usage"])
-                    self.assertGreater(kept, 0)
+                    self.assertGreater(kept, 5)  # these are made within the steps, on every machine
                     if name == "talk":
                         self.assertEqual(lost, 0)
 
