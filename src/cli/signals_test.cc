@@ -84,6 +84,26 @@ TEST(SignalsDeathTest, EveryStopSignalWakesAndTheThirdEnds) {
   EXPECT_EXIT(stop(SIGINT), ExitedWithCode(130), "^$");
 }
 
+TEST(SignalsDeathTest, TheSecondStopSignalEndsTheProgramInAFewSeconds) {
+  const auto stop = [] {
+    HandleServerSignals(1000, false);
+    std::raise(SIGTERM);
+    const unsigned drain = alarm(1000);
+    std::raise(SIGTERM);
+    // Time that has passed since then shortens what is left; what is left is rounded up.
+    const unsigned left = alarm(1000);
+    std::exit(drain > 1000 && left > 0 && left <= kForcedEndSeconds ? 9 : 8);
+  };
+  EXPECT_EXIT(stop(), ExitedWithCode(9), "^$");
+  const auto be_late = [] {
+    HandleServerSignals(1000, false);
+    std::raise(SIGTERM);
+    std::raise(SIGALRM);
+    std::exit(9);
+  };
+  EXPECT_EXIT(be_late(), ExitedWithCode(1), "^sluice: a thread did not end in time.*\n$");
+}
+
 TEST(SignalsDeathTest, AHangupThatWasIgnoredFromTheStartIsIgnored) {
   const auto hang_up = [] {
     std::signal(SIGHUP, SIG_IGN);

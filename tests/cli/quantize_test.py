@@ -130,10 +130,12 @@ class Quantize(unittest.TestCase):
     def test_an_interrupt_leaves_the_old_file_alone(self):
         with open(self.out, "w") as old:
             old.write("old")
+        # What it writes of its tensors is more than so small a pipe holds: until all of it is read it is
+        # at work.
         program = subprocess.Popen([PROGRAM, "quantize", MODEL, self.out, "--type", "Q5_K_S",
-                                    "--force"],
+                                    "--force"], bufsize=0, pipesize=4096,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        program.stdout.readline()  # it is at work
+        os.read(program.stdout.fileno(), 1)
         program.send_signal(signal.SIGINT)
         program.stdout.read()
         program.stdout.close()

@@ -18,7 +18,7 @@ import anthropic  # noqa: E402  (after the change of interpreter)
 import ollama  # noqa: E402
 import openai  # noqa: E402
 
-from serving import MODEL, Serving, tiny_model  # noqa: E402
+from serving import MODEL, Serving, bare_model, tiny_model  # noqa: E402
 
 PROGRAM = ""
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
@@ -36,6 +36,29 @@ def chat_answer(messages, max_tokens):
     _, answer = server.json("POST", "/v1/chat/completions",
                             {"messages": messages, "max_tokens": max_tokens, "temperature": 0})
     return answer["choices"][0]["message"]["content"]
+
+
+def with_gap_tokens(model):
+    """Gives the last three tokens of a model the names of StarCoder's around a gap, and their ids."""
+    path = os.path.join(model, "tokenizer.json")
+    with open(path) as file:
+        tokenizer = json.load(file)
+    vocab = tokenizer["model"]["vocab"]
+    ids = range(len(vocab) - 3, len(vocab))
+    gone = {text for text, number in vocab.items() if number in ids}
+    for text in gone:
+        del vocab[text]
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in tokenizer["model"]["merges"]]
+    tokenizer["model"]["merges"] = [" ".join(pair) for pair in pairs
+                                    if not gone & {*pair, "".join(pair)}]
+    for text, number in zip(("<fim_prefix>", "<fim_suffix>", "<fim_middle>"), ids):
+        vocab[text] = number
+        tokenizer["added_tokens"].append({"id": number, "content": text, "special": True,
+                                          "single_word": False, "lstrip": False, "rstrip": False,
+                                          "normalized": False})
+    with open(path, "w") as file:
+        json.dump(tokenizer, file)
+    return list(ids)
 
 
 class AnthropicTest(unittest.TestCase):
@@ -262,10 +285,25 @@ class LlamaTest(unittest.TestCase):
         self.assertEqual(props["total_slots"], len(slots))
 
     def test_infill(self):
-        status, answer = server.json("POST", "/infill", {"input_prefix": "def f(", "n_predict": 4,
-                                                         "input_suffix": "return x"})
-        if status != 501:  # the demo model was taught no gaps
-            self.assertEqual((status, answer["tokens_predicted"]), (200, 4))
+        body = {"input_prefix": "def f(", "input_suffix": "return x", "n_predict": 4, "temperature": 0}
+        status, answer = server.json("POST", "/infill", body)
+        self.assertEqual(status, 501, answer)  # the demo model was taught no gaps
+        self.assertIn("the model has no tokens for a gap in a text", answer["error"]["message"])
+        with tempfile.TemporaryDirectory() as folder:
+            model = bare_model(folder, positions=256)
+            gap = with_gap_tokens(model)
+            with Serving(PROGRAM, "--device", "cpu", model=model) as other:
+                def ids_of(text):
+                    return other.json("POST", "/tokenize", {"content": text, "add_special": False})[1]["tokens"]
+
+                status, filled = other.json("POST", "/infill", body)
+                self.assertEqual((status, filled.get("tokens_predicted")), (200, 4), filled)
+                prompt = [gap[0], *ids_of("def f("), gap[1], *ids_of("return x"), gap[2]]
+                begin = other.json("POST", "/tokenize", {"content": "", "add_special": True})[1]["tokens"]
+                _, whole = other.json("POST", "/completion", {
+                    "prompt": begin + prompt, "n_predict": 4, "temperature": 0})
+                self.assertEqual(filled["content"], whole["content"])
+                self.assertEqual(filled["tokens_evaluated"], len(begin + prompt))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import unittest
 
-from serving import Serving
+from serving import Serving, bare_model
 
 PROGRAM = ""
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "gguf",
@@ -33,8 +33,8 @@ def bench(*arguments):
 class OwnServer(unittest.TestCase):
     """The server is started in the same process."""
 
-    def figures(self, *arguments):
-        done = bench(MODEL, "--serve", *arguments, "--json")
+    def figures(self, *arguments, model=MODEL):
+        done = bench(model, "--serve", *arguments, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -77,8 +77,11 @@ class OwnServer(unittest.TestCase):
         self.assertEqual((at_once["completed"], at_once["request_rate"]), (20, "inf"))
 
     def test_what_is_above_the_queue_is_refused_and_nothing_is_lost(self):
-        found = self.figures("--input-tokens", 8, "--output-tokens", 30, "--requests", 300,
-                             "--rate", "inf", "--max-num-seqs", 2, "--max-queue", 4)
+        # Answers that last while 300 requests are sent.
+        with tempfile.TemporaryDirectory() as folder:
+            found = self.figures("--input-tokens", 8, "--output-tokens", 4000, "--requests", 300,
+                                 "--rate", "inf", "--max-num-seqs", 2, "--max-queue", 4,
+                                 model=bare_model(folder, positions=8192))
         self.assertEqual(found["completed"] + found["failed"], 300)
         self.assertGreaterEqual(found["completed"], 6)
         self.assertEqual([failure["what"] for failure in found["failures"]], ["HTTP 429"])
@@ -267,10 +270,10 @@ class OddServers(unittest.TestCase):
                 silent.wait()
                 handler.close_connection = True
 
-        found = self.figures(say_nothing, "--requests", 1, "--timeout", 1, code=1)[0]
+        found = self.figures(say_nothing, "--requests", 1, "--timeout", 8, code=1)[0]
         silent.set()
         self.assertEqual(found["failures"], [{"what": "no answer in time", "requests": 1,
-                                              "first_detail": "no byte came for 1 s"}])
+                                              "first_detail": "no byte came for 8 s"}])
         with FakeServer(lambda handler, _: handler.reply(200, piece("a", "stop"))) as server:
             done = bench("--serve", "--url", server.url)
         self.assertEqual(done.returncode, 1)

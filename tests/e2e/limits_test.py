@@ -6,6 +6,7 @@ Usage: limits_test.py PROGRAM [unittest options]
 
 Needs the openai package ($SLUICE_PYTHON) and a published chat template of $SLUICE_FIXTURES.
 """
+import concurrent.futures
 import json
 import os
 import signal
@@ -20,11 +21,9 @@ if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.execut
 
 import openai  # noqa: E402  (after the change of interpreter)
 
-from serving import Serving, tiny_model  # noqa: E402
+from serving import ENDLESS, Serving, post as raw_post, read_head, tiny_model  # noqa: E402
 
 PROGRAM = ""
-# No machine is so fast that such an answer ends by itself within a test.
-ENDLESS = 500_000
 LONG = {"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True, "temperature": 0}
 
 
@@ -70,7 +69,7 @@ class LimitsTest(unittest.TestCase):
             turn.wait(0.02)
 
     def test_an_answer_ends_at_its_time_with_what_has_come(self):
-        answer = self.answer(timeout=0.3)
+        answer = self.answer(timeout=2)
         self.assertEqual(answer.choices[0].finish_reason, "timeout")
         self.assertGreater(answer.usage.completion_tokens, 0)
         # While others have all places nothing can have come.
@@ -105,6 +104,31 @@ class LimitsTest(unittest.TestCase):
             stream.close()
         for thread in waiting:
             thread.join()
+
+    def test_prompts_that_wait_are_counted_in_tokens_too(self):
+        ask = {"prompt": [5] * 30, "max_tokens": 1, "ignore_eos": True}
+        with Serving(PROGRAM, "--device", "cpu", "--max-num-seqs", "1", "--max-queue-tokens", "50",
+                     model=self.model) as server, concurrent.futures.ThreadPoolExecutor(16) as pool:
+            def post(_):
+                return server.request("POST", "/v1/completions", ask)
+
+            with server.connect() as sock:
+                sock.sendall(raw_post("/v1/completions", json.dumps({**LONG, "stream": True}).encode()))
+                read_head(sock)
+                waiting = []
+                # Behind the first there is room for 20 tokens, so that a second one is let in.
+                for count in (1, 2):
+                    waiting.append(pool.submit(post, None))
+                    turn = threading.Event()
+                    while server.metric("vllm:num_requests_waiting") < count:
+                        turn.wait(0.02)
+                for status, headers, body in pool.map(post, range(12)):
+                    self.assertEqual(status, 429, body)
+                    self.assertIn("--max-queue-tokens", json.loads(body)["error"]["message"])
+                    self.assertGreater(int(headers["Retry-After"]), 0)
+            for one in waiting:  # the stream's client has left
+                self.assertEqual(one.result()[0], 200)
+            self.assertEqual(post(None)[0], 200)
 
     def metric(self, name):
         _, _, text = self.server.request("GET", "/metrics", None, self.headers())

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from serving import Serving
+from serving import LASTING, Serving, bare_model, post
 
 PROGRAM = ""
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
@@ -138,21 +138,20 @@ class OrderTest(unittest.TestCase):
                     self.assertEqual((status, answer.get("choices")), (200, expected), answer)
 
     def test_a_stream_ends_before_its_model_leaves(self):
-        with Serving(PROGRAM, "b=" + QWEN, *KV, model="a=" + LLAMA) as server:
-            streaming = threading.Event()
+        with tempfile.TemporaryDirectory() as folder, \
+                Serving(PROGRAM, "b=" + bare_model(folder), "--kv-memory", "256MiB",
+                        model="a=" + LLAMA) as server:
             with server.connect() as sock:
-                body = json.dumps({"model": "b", "prompt": "a", "max_tokens": 200, "ignore_eos": True,
-                                   "stream": True}).encode()
-                sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                             % (len(body), body))
+                body = json.dumps({**LASTING, "model": "b", "stream": True}).encode()
+                sock.sendall(post("/v1/completions", body, "Connection: close\r\n"))
                 data = sock.recv(65536)
-                streaming.set()
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     leaving = pool.submit(server.json, "POST", "/v1/models/b/unload")
                     while part := sock.recv(65536):
                         data += part
                     self.assertEqual(leaving.result()[0], 200)
+                # Its own time ended it, long after the order.
+                self.assertIn(b'"finish_reason":"timeout"', data)
                 self.assertIn(b"data: [DONE]", data)
                 self.assertEqual(states(server)["b"], "unloaded")
 

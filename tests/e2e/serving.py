@@ -14,6 +14,12 @@ import subprocess
 import threading
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1"
+# Tokens of an answer that no machine ends within a test: the quickest one writes 15,000 a second.
+ENDLESS = 500_000
+# A client that leaves costs so many tokens at most: some that were drawn before the server could know of it.
+DRAWN_MAX = ENDLESS // 10
+# An answer that takes five seconds on every machine, and then ends well.
+LASTING = {"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True, "timeout": 5}
 
 
 def model_path():
@@ -22,20 +28,23 @@ def model_path():
     return os.path.join(cache, MODEL + ".gguf")
 
 
-def tiny_model(folder, positions=4096):
-    """A model of tests/golden within `folder`, with the chat template of Qwen3, which has tools.
-
-    Its answers can grow to `positions` tokens; on a fast machine 4,000 take a quarter of a second.
-    """
+def bare_model(folder, positions=2 * ENDLESS):
+    """A model of tests/golden within `folder`, called "tiny", whose answers can grow to `positions` tokens."""
     golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "models")
     model = os.path.join(folder, "tiny")
     shutil.copytree(os.path.join(golden, "llama"), model)
-    shutil.copy(os.path.join(os.environ["SLUICE_FIXTURES"], "templates", "Qwen-Qwen3-0.6B.jinja"),
-                os.path.join(model, "chat_template.jinja"))
     with open(os.path.join(model, "config.json")) as file:
         config = json.load(file)
     with open(os.path.join(model, "config.json"), "w") as file:
         json.dump({**config, "max_position_embeddings": positions}, file)
+    return model
+
+
+def tiny_model(folder, positions=4096):
+    """The same with the chat template of Qwen3, which has tools; it is one of $SLUICE_FIXTURES."""
+    model = bare_model(folder, positions)
+    shutil.copy(os.path.join(os.environ["SLUICE_FIXTURES"], "templates", "Qwen-Qwen3-0.6B.jinja"),
+                os.path.join(model, "chat_template.jinja"))
     return model
 
 

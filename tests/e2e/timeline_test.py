@@ -7,6 +7,7 @@ Needs no model but a random one of a few hundred kilobytes. Standard library onl
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -88,6 +89,42 @@ class TimelineTest(unittest.TestCase):
         for told in answer["timelines"]:
             self.assertEqual({event["choice"] for event in told["events"]}, {0, 1})
             self.assertEqual(told["drawn_tokens"], 12)
+
+
+class MetricsTest(unittest.TestCase):
+    def test_the_metrics_of_one_request_are_those_of_its_timeline(self):
+        with Serving(PROGRAM, "--device", "cpu", "--speculate", "none", model=MODEL) as server:
+            body = {"prompt": PROMPT, "max_tokens": 200, "ignore_eos": True}
+            headers = {"Content-Type": "application/json", "X-Request-Id": "one"}
+            self.assertEqual(server.request("POST", "/v1/completions", body, headers)[0], 200)
+            (told,) = server.json("GET", "/v1/requests/one/timeline")[1]["timelines"]
+
+            def metric(name):
+                """The sum of a histogram to which this request alone has added, in milliseconds."""
+                self.assertEqual(server.metric(f"vllm:{name}_seconds_count"), 1, name)
+                return server.metric(f"vllm:{name}_seconds_sum") * 1000
+
+            at = {name: told[name + "_ms"] for name in
+                  ("submitted", "queued", "admitted", "first_token", "ended")}
+            rounding = 0.01
+            self.assertAlmostEqual(metric("request_queue_time"), at["admitted"] - at["submitted"],
+                                   delta=rounding)
+            self.assertAlmostEqual(metric("request_prefill_time"), at["first_token"] - at["admitted"],
+                                   delta=rounding)
+            self.assertAlmostEqual(metric("time_to_first_token"), at["first_token"] - at["submitted"],
+                                   delta=rounding)
+            # The last token comes after the last step began, and the end may be noted a little later.
+            last = told["events"][-1]
+            decode = metric("request_decode_time")
+            self.assertGreaterEqual(decode, last["end_ms"] - at["first_token"] - rounding)
+            self.assertLessEqual(decode, at["ended"] - at["first_token"] + rounding)
+            whole = metric("e2e_request_latency")
+            self.assertGreaterEqual(whole, at["first_token"] - at["submitted"] + decode - rounding)
+            self.assertLessEqual(whole, at["ended"] - at["submitted"] + rounding)
+            phases = re.findall(r"^sluice_step_seconds_count{.*} (\S+)$",
+                                server.request("GET", "/metrics")[2].decode(), re.MULTILINE)
+            self.assertGreater(len(phases), 1)
+            self.assertNotIn("0", phases)
 
 
 class TraceTest(unittest.TestCase):

@@ -14,9 +14,10 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from serving import Serving, read_all
+from serving import DRAWN_MAX, ENDLESS, Serving, bare_model, post, read_all
 
 PROGRAM = ""
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
@@ -129,21 +130,24 @@ class TlsTest(unittest.TestCase):
                 sock.close()
 
     def test_a_client_that_leaves_ends_its_request(self):
-        body = json.dumps({**BODY, "max_tokens": 4000, "ignore_eos": True, "stream": True}).encode()
-        raw = socket.create_connection(("127.0.0.1", self.server.port), timeout=60)
-        sock = context().wrap_socket(raw, server_hostname="localhost")
-        sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        sock.recv(100)
-        sock.close()
-        running = 'vllm:num_requests_running{model_name="llama-F32"} 0'
-        while True:
-            connection = http.client.HTTPSConnection("localhost", self.server.port, context=context())
+        def metric(server, name):
+            connection = http.client.HTTPSConnection("localhost", server.port, context=context(), timeout=60)
             connection.request("GET", "/metrics")
             text = connection.getresponse().read().decode()
             connection.close()
-            if running in text.splitlines():
-                break
+            return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+
+        body = json.dumps({**BODY, "max_tokens": ENDLESS, "ignore_eos": True, "stream": True}).encode()
+        with tempfile.TemporaryDirectory() as folder, \
+                Serving(PROGRAM, "--tls-cert", CERT, "--tls-key", KEY, model=bare_model(folder)) as server:
+            raw = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            with context().wrap_socket(raw, server_hostname="localhost") as sock:
+                sock.sendall(post("/v1/completions", body))
+                sock.recv(100)
+                self.assertEqual(metric(server, "vllm:num_requests_running"), 1)
+            while metric(server, "vllm:num_requests_running"):
+                pass
+            self.assertLess(metric(server, "sluice_generated_tokens_total"), DRAWN_MAX)
 
 
 class FilesTest(unittest.TestCase):
