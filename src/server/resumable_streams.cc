@@ -225,8 +225,11 @@ void ResumableStreams::Resume(const std::string& key, const std::string& last_ev
   const size_t colon = last_event_id.rfind(':');
   uint64_t number = 0;
   const char* const end = last_event_id.data() + last_event_id.size();
-  const bool read = colon != std::string::npos &&
-                    std::from_chars(last_event_id.data() + colon + 1, end, number).ptr == end;
+  bool read = false;
+  if (colon != std::string::npos) {
+    const auto [stop, error] = std::from_chars(last_event_id.data() + colon + 1, end, number);
+    read = error == std::errc() && stop == end;
+  }
   std::shared_ptr<Answer> stream;
   if (read) {
     std::lock_guard lock(registry_->mutex);

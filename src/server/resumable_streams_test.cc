@@ -88,6 +88,10 @@ TEST_F(ResumableStreamsTest, OthersDoNotFindIt) {
                                    std::string(), StrCat(id, "x")}) {
     EXPECT_EQ(Resume(wrong, "Bearer two")->reply.status, 404) << wrong;
   }
+  const std::string stream = id.substr(0, id.find(':') + 1);
+  for (const char* wrong : {"", "-1", " 1", "18446744073709551616", "99999999999999999999"}) {
+    EXPECT_EQ(Resume(stream + wrong, "Bearer one")->reply.status, 404) << wrong;
+  }
   EXPECT_EQ(Resume(id + "0", "Bearer one")->reply.status, 404);
   EXPECT_FALSE(Resume(id, "Bearer one")->replied);
 }
