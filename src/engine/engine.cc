@@ -174,6 +174,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   for (const batch::KvGroup& group : runner.kv_groups) info_.kv_blocks += group.num_blocks;
   info_.block_size = options_.block_size;
   info_.max_num_seqs = options_.max_num_seqs;
+  info_.max_queue = options_.max_queue;
 }
 
 Status EngineImpl::OpenScheduler() {
