@@ -135,6 +135,14 @@ TEST_F(BatchesTest, ALineThatNeverFitsTheQueueFails) {
   EXPECT_TRUE(engine_.submitted.empty());
 }
 
+TEST_F(BatchesTest, AKeysBatchesLeavePlacesToOthers) {
+  UseKeys("one\ntwo\n");
+  held_ = true;
+  const std::string ones = FileOf(Line("a"), "Bearer one"), twos = FileOf(Line("a"), "Bearer two");
+  while (Create(ones, "Bearer one").contains("id")) continue;
+  EXPECT_TRUE(Create(twos, "Bearer two").contains("id"));
+}
+
 TEST_F(BatchesTest, AFileThatIsNoBatchFailsWithEachLine) {
   const std::string other =
       R"({"custom_id":"x","method":"POST","url":"/v1/embeddings","body":{"input":"a"}})";
