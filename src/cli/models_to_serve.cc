@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/open_engine.h"
+#include "exec/activation_dump.h"
 #include "files/model_files.h"
 #include "sluice/model_need.h"
 
@@ -59,8 +61,12 @@ Result<T> WithSource(Result<T> result, const Settings& settings) {
 ModelToServe ToServe(const Told& told, const std::string& trace_file) {
   ModelToServe model;
   model.name = told.options.served_model_name;
-  model.open = [told, trace_file, traced = std::make_shared<std::atomic<bool>>(false)] {
-    return WithSource(Load(told.options, traced->exchange(true) ? "" : trace_file), told.settings);
+  // What is written of its steps is of the first loading: a later one would write over it.
+  model.open = [told, trace_file, written = std::make_shared<std::atomic<bool>>(false)] {
+    EngineOptions options = told.options;
+    const bool again = written->exchange(true);
+    if (again) options.dump_activations.clear();
+    return WithSource(Load(options, again ? "" : trace_file), told.settings);
   };
   model.need = [told]() -> Result<int64_t> {
     SLUICE_ASSIGN_OR_RETURN(const ModelNeed need, WithSource(NeedOf(told.options), told.settings));
@@ -134,6 +140,22 @@ void TellOfUnusedTables(const std::vector<ModelToServe>& models,
   }
 }
 
+// Steps of all models have the same file names. `folders`: of the models before, with their names.
+Status TakeDumpFolder(const EngineOptions& options, std::map<std::string, std::string>* folders) {
+  if (options.dump_activations.empty()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(const exec::DumpWanted wanted, exec::ParseDump(options.dump_activations));
+  std::error_code ignored;
+  const std::string folder = std::filesystem::weakly_canonical(wanted.folder, ignored).string();
+  const auto [there, taken] = folders->emplace(folder, options.served_model_name);
+  if (taken) return OkStatus();
+  return InvalidArgument(StrCat("--dump-activations would write the steps of the models ",
+                                Quote(there->second), " and ", Quote(options.served_model_name),
+                                " to the same files in ", Quote(wanted.folder),
+                                "; serve one of them, or give each a folder of its own, with "
+                                "dump-activations in its table of the settings file"),
+                         "dump-activations");
+}
+
 Status Preload(const std::string& preload, std::vector<ModelToServe>* models) {
   for (ModelToServe& model : *models) model.at_start = preload == "all";
   if (preload == "all" || preload == "none") return OkStatus();
@@ -177,6 +199,7 @@ Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& 
     return InvalidArgument("--trace follows one model; serve one, or leave it out", "trace");
   }
   std::vector<ModelToServe> models;
+  std::map<std::string, std::string> dump_folders;
   for (const std::string& word : words) {
     SLUICE_ASSIGN_OR_RETURN(Told told, ToldOf(word, options, tables));
     EngineOptions& own = told.options;
@@ -194,6 +217,8 @@ Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& 
                                     "; give one another, as NAME=MODEL"),
                              "model");
     }
+    SLUICE_RETURN_IF_ERROR(TakeDumpFolder(own, &dump_folders));
+    if (loaded != nullptr) own.dump_activations.clear();
     models.push_back(ToServe(told, loaded ? "" : trace_file));
     models.back().loaded = std::move(loaded);
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -47,6 +48,30 @@ TEST(ModelsToServeTest, OneIsLoadedAtOnceAndSeveralByTheServer) {
   EXPECT_EQ(info.model_name, "b");
   EXPECT_GE(*need, info.weight_bytes + info.kv_bytes);
   EXPECT_LE(*need, info.weight_bytes + info.kv_bytes + (64 << 20));
+}
+
+TEST(ModelsToServeTest, ModelsDoNotWriteOverEachOthersActivations) {
+  EngineOptions options = Options();
+  options.dump_activations = ::testing::TempDir() + ":0:0-3";
+  const Status status =
+      ModelsToServe({"a=" + kTiny, "b=" + kOther}, options, false, "none", "", {}).status();
+  EXPECT_EQ(status.field(), "dump-activations");
+  EXPECT_NE(status.message().find("\"a\" and \"b\""), std::string::npos) << status.message();
+  EXPECT_TRUE(ModelsToServe({"a=" + kTiny}, options, false, "none", "", {}).ok());
+}
+
+TEST(ModelsToServeTest, ActivationsAreThoseOfTheFirstLoading) {
+  EngineOptions options = Options();
+  const std::string folder = ::testing::TempDir() + "models_to_serve_dump";
+  std::filesystem::create_directory(folder);
+  options.dump_activations = folder + ":0:0-3";
+  auto models = ModelsToServe({"a=" + kTiny}, options, false, "none", "", {});
+  ASSERT_TRUE(models.ok()) << models.status().message();
+  ASSERT_TRUE(models->front().open().ok());
+  // It is not even looked at any more.
+  std::filesystem::remove(folder);
+  const auto again = models->front().open();
+  EXPECT_TRUE(again.ok()) << again.status().message();
 }
 
 ModelTable Table(const std::string& name, const std::map<std::string, std::string>& values) {

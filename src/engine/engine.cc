@@ -175,6 +175,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   for (const batch::KvGroup& group : runner.kv_groups) info_.kv_blocks += group.num_blocks;
   info_.block_size = batch::FinestGroup(runner.kv_groups).block_tokens;
   info_.max_num_seqs = options_.max_num_seqs;
+  info_.max_queue = options_.max_queue;
 }
 
 Status EngineImpl::OpenScheduler() {

@@ -24,6 +24,10 @@ Deadlines::~Deadlines() {
   }
   state_->changed.notify_all();
   thread_.join();
+  // What they hold may hold their entries, and these the calls.
+  decltype(state_->calls) dropped;  // ends without the lock
+  std::lock_guard lock(state_->mutex);
+  dropped.swap(state_->calls);
 }
 
 std::unique_ptr<Deadlines::Entry> Deadlines::At(int64_t at_us, std::function<void()> due) {

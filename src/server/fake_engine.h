@@ -55,6 +55,7 @@ class FakeEngine : public Engine {
     info.vocab_size = 256;
     info.backends = {"cpu"};
     info.max_model_len = max_model_len;
+    info.max_queue = max_queue;
     info.kv_blocks = 10;
     info.kv_free_blocks = 7;
     info.fake_balance_experts = fake_balance_experts;
@@ -93,6 +94,7 @@ class FakeEngine : public Engine {
   TokenizerInfo tokenizer;
   Status submit_status;
   int max_model_len = 64;
+  int max_queue = 1024;  // what Info says; nothing is refused for it
   bool fake_balance_experts = false;
   bool verified_by_rejection = false;  // what usage says
   std::atomic<int> submits_before_failure = 0;

@@ -1,5 +1,6 @@
-// Requests to a model that embeds, whose vectors become one answer: submits them, keeps what comes,
-// and cancels everything when the client goes or one of them fails.
+// Requests to a model that embeds, whose vectors become one answer: submits them, some
+// at once and the others as these end, keeps what comes, and cancels everything when the client
+// goes or one of them fails. So their number may pass what the engine's queue takes.
 #pragma once
 
 #include <functional>

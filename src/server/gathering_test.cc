@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "base/str_cat.h"
 #include "server/fake_engine.h"
 #include "server/fake_exchange.h"
@@ -65,11 +69,58 @@ TEST_F(GatheringTest, OneFailureIsTheAnswerAndEndsTheOthers) {
 }
 
 TEST_F(GatheringTest, ARefusalEndsWhatWasSubmitted) {
+  engine_.submit_status = InvalidArgument("it is too long", "input");
+  engine_.submits_before_failure = 2;
+  Start(3);
+  EXPECT_EQ(exchange_->reply.status, 400);
+  EXPECT_THAT(engine_.cancelled, ElementsAre(1, 2));
+}
+
+TEST_F(GatheringTest, AFullQueueRefusesWhatHasNotBegun) {
+  engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
+  Start(3);
+  EXPECT_EQ(exchange_->reply.status, 429);
+}
+
+TEST_F(GatheringTest, MoreThanTheQueueTakesFollowsAsPlacesBecomeFree) {
+  engine_.max_queue = 4;
+  Start(5);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(engine_.submitted.size(), std::min<size_t>(5, i + 2));  // half is left to others
+    EXPECT_FALSE(exchange_->replied);
+    engine_.EmitDelta(i, Vector(static_cast<float>(i)));
+  }
+  ASSERT_TRUE(exchange_->replied);
+  EXPECT_EQ(exchange_->reply.body, "0,1,2,3,4, 15");
+}
+
+TEST_F(GatheringTest, WhatFindsNoPlaceIsSentAgainWhenOneOfItsOwnEnds) {
   engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
   engine_.submits_before_failure = 2;
   Start(3);
-  EXPECT_EQ(exchange_->reply.status, 429);
-  EXPECT_THAT(engine_.cancelled, ElementsAre(1, 2));
+  EXPECT_EQ(engine_.submitted.size(), 2u);
+  engine_.submits_before_failure = 1;
+  engine_.EmitDelta(1, Vector(1));
+  ASSERT_EQ(engine_.submitted.size(), 3u);
+  engine_.EmitDelta(0, Vector(0));
+  engine_.EmitDelta(2, Vector(2));
+  ASSERT_TRUE(exchange_->replied);
+  EXPECT_EQ(exchange_->reply.body, "0,1,2, 9");
+}
+
+TEST_F(GatheringTest, WhereOthersFillTheQueueItIsSentAgainAfterAWhile) {
+  std::atomic<size_t> submitted = 0;
+  engine_.on_submit = [&](size_t) { ++submitted; };
+  engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
+  engine_.submits_before_failure = 1;
+  Start(2);
+  engine_.EmitDelta(0, Vector(0));
+  EXPECT_FALSE(exchange_->replied);
+  engine_.submits_before_failure = 1;
+  while (submitted < 2) std::this_thread::yield();
+  engine_.EmitDelta(1, Vector(1));
+  while (!exchange_->replied) std::this_thread::yield();
+  EXPECT_EQ(exchange_->reply.body, "0,1, 6");
 }
 
 TEST_F(GatheringTest, WhatTheServerCancelsIsToldAsThat) {

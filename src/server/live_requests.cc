@@ -1,5 +1,6 @@
 #include "server/live_requests.h"
 
+#include <algorithm>
 #include <list>
 #include <mutex>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/http/sse.h"
+#include "server/key_share.h"
 
 namespace sluice::server {
 namespace {
@@ -60,11 +62,15 @@ void LiveRequests::Watch(Watcher watcher, std::shared_ptr<Exchange> exchange) {
   if (state_->ended) {
     return exchange->Reply(HttpErrorReply(503, "the server is shutting down; try another"));
   }
-  if (state_->streams.size() >= kWatchersMax) {
+  const auto& streams = state_->streams;
+  const size_t own = std::count_if(streams.begin(), streams.end(), [&](const State::Stream& one) {
+    return one.watcher.key == watcher.key;
+  });
+  if (!MayTakePlace(watcher.key, own, streams.size(), kWatchersMax)) {
     return exchange->Reply(
-        HttpErrorReply(429, StrCat(kWatchersMax,
-                                   " clients watch the requests, which is the limit; try again "
-                                   "when one has left")));
+        HttpErrorReply(429, StrCat("API keys may have ", kWatchersMax,
+                                   " clients that watch the requests, and this one has its share (",
+                                   own, "); try again when one has left")));
   }
   State::Stream stream{std::move(watcher), std::move(exchange)};
   if (!state_->Send(&stream)) return;

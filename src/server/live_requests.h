@@ -35,7 +35,7 @@ class LiveRequests {
 
   // Sends {"now_ms": milliseconds of the clock of NowMicros, "live": what Show says} at once, and
   // again where that has changed, which is looked at twice a second, until the client leaves.
-  // Answers 429 when too many watch, 503 behind End.
+  // Answers 429 when too many of the key watch, 503 behind End.
   void Watch(Watcher watcher, std::shared_ptr<Exchange> exchange);
   // Ends all streams; Show is not called any more.
   void End();

@@ -59,6 +59,19 @@ TEST(LiveRequests, AWatcherThatIsGoneMakesPlace) {
   EXPECT_EQ(refused->reply.status, 429);
 }
 
+TEST(LiveRequests, AKeyLeavesPlacesToOthers) {
+  Deadlines deadlines;
+  LiveRequests live(&deadlines, [](const Watcher&) { return std::string("0"); });
+  const auto watch = [&](const char* key) {
+    auto exchange = std::make_shared<FakeExchange>();
+    live.Watch({key, false}, exchange);
+    return exchange;
+  };
+  for (size_t i = 0; i < LiveRequests::kWatchersMax / 2; ++i) EXPECT_FALSE(watch("one")->replied);
+  EXPECT_EQ(watch("one")->reply.status, 429);
+  EXPECT_FALSE(watch("boss")->replied);
+}
+
 using LiveRoute = RoutesTest;
 
 TEST_F(LiveRoute, ShowsAKeyItsOwnRequestsAndAnAdminAllAndErrors) {

@@ -1,6 +1,7 @@
 #include "server/models.h"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <future>
 #include <utility>
@@ -15,11 +16,22 @@
 namespace sluice::server {
 namespace {
 
+// Of a model that is unloaded, how often what uses it is ended: a profile may not have begun yet.
+constexpr int64_t kLookEveryUs = 50'000;
+
 std::string FingerprintOf(const EngineInfo& info) {
   std::string text = StrCat("sluice-", SLUICE_VERSION, "-", info.quantization, "-", info.isa,
                             info.fake_balance_experts ? "-fake-balance-experts" : "");
   std::replace(text.begin(), text.end(), ' ', '-');
   return text;
+}
+
+// Ends what nobody waits for while its model is unloaded, a profile, which would hold the model;
+// with `drain`, requests too.
+void EndUses(Engine& engine, bool drain, const std::string& name) {
+  const auto ended = engine.Admin(R"({"command":"profile_end"})");
+  const Status status = ended.ok() && drain ? engine.Drain(0) : ended.status();
+  if (!status.ok()) LogWarning("model: ", Quote(name), ": ", status.message());
 }
 
 Status ShuttingDown() {
@@ -383,15 +395,18 @@ Status Models::LoadNow(Entry* entry, Lock* lock) {
 
 void Models::UnloadNow(Entry* entry, Lock* lock) {
   entry->state = ModelState::kUnloading;
-  const auto unused = [entry] { return entry->uses == 0; };
-  const auto limit = std::chrono::duration<double>(options_.drain_seconds);
-  shared_->changed.wait_for(*lock, limit, [&] { return unused() || hurry_; });
-  if (!unused()) {
+  const int64_t limit_us = NowMicros() + static_cast<int64_t>(options_.drain_seconds * 1e6);
+  bool drained = false;
+  while (entry->uses > 0) {
+    const bool drain = !drained && (hurry_ || NowMicros() >= limit_us);
     lock->unlock();
-    const Status status = entry->loaded->served.engine.Drain(0);
-    if (!status.ok()) LogWarning("model: ", Quote(entry->source.name), ": ", status.message());
+    EndUses(entry->loaded->served.engine, drain, entry->source.name);
     lock->lock();
-    shared_->changed.wait(*lock, unused);
+    drained |= drain;
+    const int64_t left_us = std::max<int64_t>(0, limit_us - NowMicros());
+    const int64_t look_us = drained ? kLookEveryUs : std::min(kLookEveryUs, left_us);
+    shared_->changed.wait_for(*lock, std::chrono::microseconds(look_us),
+                              [&] { return entry->uses == 0 || (hurry_ && !drained); });
   }
   std::unique_ptr<Entry::Loaded> loaded = std::move(entry->loaded);
   lock->unlock();

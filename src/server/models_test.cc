@@ -113,6 +113,26 @@ TEST_F(ModelsTest, ARequestLoadsNoneWhereThatIsSwitchedOff) {
   EXPECT_TRUE(Load("a").ok());
 }
 
+// As a profile uses a model: until it is told to end, which it is told again where it was too
+// early.
+TEST_F(ModelsTest, UnloadingEndsAProfile) {
+  Make({"a"}, {.drain_seconds = 3600});
+  ModelUse use = *Load("a");
+  std::atomic<int> told = 0;
+  static_cast<FakeEngine&>(use->engine).on_admin = [&](const std::string& command) {
+    EXPECT_THAT(command, HasSubstr("profile_end"));
+    ++told;
+    return Result<std::string>("{}");
+  };
+  std::thread profile([&] {
+    while (told < 2) std::this_thread::yield();
+    use.reset();
+  });
+  EXPECT_TRUE(Unload("a").ok());
+  profile.join();
+  EXPECT_EQ(StateOf("a"), ModelState::kUnloaded);
+}
+
 TEST_F(ModelsTest, AnEngineEndsWhenNobodyUsesIt) {
   Make({"a"}, {.drain_seconds = 3600});
   ModelUse use = *Load("a");

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <future>
 #include <utility>
 
 #include "base/json.h"
@@ -10,6 +11,12 @@
 #include "server/http/errors.h"
 
 namespace sluice::server {
+namespace {
+
+// Whether the client has left, or the server ends.
+constexpr std::chrono::milliseconds kLookEvery{50};
+
+}  // namespace
 
 Result<std::string> ReadProfileCommand(std::string_view body, const ModelFacts& model) {
   OrderedJson json = OrderedJson::object();
@@ -27,20 +34,14 @@ Result<std::string> ReadProfileCommand(std::string_view body, const ModelFacts& 
 }
 
 Profiles::~Profiles() {
-  std::unique_lock lock(mutex_);
-  while (taken_ != nullptr) {  // again and again, since the engine may not have begun with it
-    const auto told = taken_->engine.Admin(R"({"command":"profile_end"})");
-    if (!told.ok()) LogWarning("a profile does not end: ", told.status().message());
-    ended_.wait_for(lock, std::chrono::milliseconds(50));
-  }
-  lock.unlock();
+  ending_ = true;
   if (thread_.joinable()) thread_.join();
 }
 
 void Profiles::Take(const ModelUse& model, std::string command,
                     std::shared_ptr<Exchange> exchange) {
   std::lock_guard lock(mutex_);
-  if (taken_ != nullptr) {
+  if (taking_) {
     return exchange->Reply(
         HttpErrorReply(409, "a profile is being taken; ask again when that has ended"));
   }
@@ -48,19 +49,30 @@ void Profiles::Take(const ModelUse& model, std::string command,
   thread_ = std::thread([this, model, command = std::move(command), exchange] {
     HttpReply reply;
     try {
-      reply = BodyReply(model->engine.Admin(command));
+      reply = BodyReply(TakeNow(model->engine, command, *GoneFlag(*exchange)));
     } catch (const std::exception& error) {  // memory has run out
       LogError("/admin/profile failed: ", error.what());
       reply = HttpErrorReply(500, "the server failed at this request");
     }
     {
       std::lock_guard done(mutex_);
-      taken_ = nullptr;
+      taking_ = false;
     }
-    ended_.notify_all();
     exchange->Reply(std::move(reply));
   });
-  taken_ = model;  // behind the thread's making, which may throw; it waits for this lock to end
+  taking_ = true;  // behind the thread's making, which may throw; it waits for this lock to end
+}
+
+Result<std::string> Profiles::TakeNow(Engine& engine, const std::string& command,
+                                      const std::atomic<bool>& gone) const {
+  auto taken = std::async(std::launch::async, [&] { return engine.Admin(command); });
+  while (taken.wait_for(kLookEvery) != std::future_status::ready) {
+    if (!gone && !ending_) continue;
+    // Again and again, since the engine may not have begun with it.
+    const auto told = engine.Admin(R"({"command":"profile_end"})");
+    if (!told.ok()) LogWarning("a profile does not end: ", told.status().message());
+  }
+  return taken.get();
 }
 
 }  // namespace sluice::server

@@ -1,7 +1,7 @@
 // POST /admin/profile: what the next steps of a model's engine did, as a trace that Perfetto shows.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,14 +27,19 @@ class Profiles {
   Profiles& operator=(const Profiles&) = delete;
 
   // Answers through the exchange: with a 409 at once while another is being taken, else with the
-  // trace, or with what the engine refuses the command for.
+  // trace, or with what the engine refuses the command for. The profile ends at once when the
+  // client leaves; and when its model is unloaded, which Models sees to.
   void Take(const ModelUse& model, std::string command, std::shared_ptr<Exchange> exchange);
 
  private:
+  // Waits for the profile to end by itself, or ends it where nobody waits for it any more.
+  Result<std::string> TakeNow(Engine& engine, const std::string& command,
+                              const std::atomic<bool>& gone) const;
+
+  std::atomic<bool> ending_ = false;
   std::mutex mutex_;
-  std::condition_variable ended_;
-  ModelUse taken_;      // whose profile is being taken; guarded by mutex_
-  std::thread thread_;  // of the last one; guarded by mutex_ but for the end
+  bool taking_ = false;  // guarded by mutex_
+  std::thread thread_;   // of the last one; guarded by mutex_ but for the end
 };
 
 }  // namespace sluice::server

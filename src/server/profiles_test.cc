@@ -74,6 +74,26 @@ TEST_F(ProfilesTest, TakesOneAtATimeAndEndsItWithTheServer) {
   EXPECT_EQ(first->reply.body, "[]");
 }
 
+TEST_F(ProfilesTest, EndsWithAClientThatLeaves) {
+  std::atomic<bool> begun = false, end = false;
+  engine_.on_admin = [&](const std::string& text) {
+    if (Json::parse(text).at("command") == "profile_end") {
+      end = true;
+    } else {
+      begun = true;
+      while (!end) std::this_thread::yield();
+    }
+    return Result<std::string>("[]");
+  };
+  const auto first = Ask("{}");
+  while (!begun) std::this_thread::yield();
+  first->disconnect();
+  Await(*first);
+  auto next = Ask("{}");
+  Await(*next);
+  EXPECT_EQ(next->reply.status, 200);
+}
+
 TEST_F(ProfilesTest, OrdersToAnEngineAreForAdminsAndNameAModel) {
   std::vector<std::string> commands;
   engine_.on_admin = [&](const std::string& command) {

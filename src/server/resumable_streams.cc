@@ -1,5 +1,7 @@
 #include "server/resumable_streams.h"
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <deque>
@@ -11,12 +13,21 @@
 #include "base/clock.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
+#include "server/key_share.h"
 #include "server/owned_store.h"
 
 namespace sluice::server {
 
 // Outlives the streams' owner where exchanges do.
 struct ResumableStreams::Registry {
+  // REQUIRES for both: mutex is held.
+  // Of the key, or of all, that have not ended.
+  size_t Running(const std::string* key) const;
+  // Takes out the stream that ended first, of the key that has most that have ended; null: none
+  // has.
+  std::shared_ptr<Answer> TakeEnded();
+
+  std::atomic<uint64_t> ended = 0;  // how many
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Answer>> streams;  // by id; guarded by mutex
 };
@@ -32,6 +43,8 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
 
   const std::string& id() const { return id_; }
   const std::string& key() const { return key_; }
+  // How many had ended with it; 0: it goes on. Any thread.
+  uint64_t ended_as() const { return ended_as_; }
 
   // Of what makes the answer.
   void Reply(HttpReply reply) override;
@@ -62,6 +75,7 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
   const std::string id_ = DrawPrivateId("stream_");
   const std::string key_;
   const int seconds_;
+  std::atomic<uint64_t> ended_as_ = 0;
 
   std::mutex mutex_;                  // guards the rest
   std::shared_ptr<Exchange> client_;  // null: nobody reads
@@ -73,6 +87,29 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
   std::function<void()> give_up_;
   std::unique_ptr<Deadlines::Entry> end_;  // set while nobody reads, and when it has ended
 };
+
+size_t ResumableStreams::Registry::Running(const std::string* key) const {
+  return std::count_if(streams.begin(), streams.end(), [key](const auto& entry) {
+    return entry.second->ended_as() == 0 && (key == nullptr || entry.second->key() == *key);
+  });
+}
+
+std::shared_ptr<ResumableStreams::Answer> ResumableStreams::Registry::TakeEnded() {
+  std::map<std::string, size_t> counts;  // of each key
+  for (const auto& [id, stream] : streams) {
+    if (stream->ended_as() > 0) ++counts[stream->key()];
+  }
+  const auto rank = [&counts](const Answer& stream) {
+    return std::pair(counts[stream.key()], ~stream.ended_as());
+  };
+  auto first = streams.end();
+  for (auto it = streams.begin(); it != streams.end(); ++it) {
+    if (it->second->ended_as() == 0) continue;
+    if (first == streams.end() || rank(*it->second) > rank(*first->second)) first = it;
+  }
+  if (first == streams.end()) return nullptr;
+  return std::move(streams.extract(first).mapped());
+}
 
 void ResumableStreams::Answer::Reply(HttpReply reply) {
   std::unique_lock lock(mutex_);
@@ -116,6 +153,7 @@ void ResumableStreams::Answer::Send(const std::string& bytes) {
 void ResumableStreams::Answer::EndStream(bool close) {
   std::lock_guard lock(mutex_);
   ended_ = true;
+  ended_as_ = ++registry_->ended;
   close_ = close;
   if (client_ != nullptr) client_->EndStream(close);
   client_ = nullptr;
@@ -205,15 +243,19 @@ ResumableStreams::~ResumableStreams() {
 Result<std::shared_ptr<Exchange>> ResumableStreams::Open(const std::string& key, int seconds,
                                                          std::shared_ptr<Exchange> client) {
   auto stream = std::make_shared<Answer>(registry_, deadlines_, key, seconds);
+  std::shared_ptr<Answer> room;  // ends without the lock
   {
     std::lock_guard lock(registry_->mutex);
-    if (registry_->streams.size() >= kStreamsMax) {
+    const size_t own = registry_->Running(&key);
+    if (!MayTakePlace(key, own, registry_->Running(nullptr), kStreamsMax)) {
       return Status(StatusCode::kResourceExhausted,
-                    StrCat("there are ", kStreamsMax,
-                           " streams that may be resumed, which is the limit; try again later or "
-                           "without resume_seconds"),
+                    StrCat("API keys may have ", kStreamsMax,
+                           " running streams that may be resumed, and this one has its share (",
+                           own, "); try again later or without resume_seconds"),
                     "resume_seconds");
     }
+    // Some have ended then, as not all of them run.
+    if (registry_->streams.size() >= kStreamsMax) room = registry_->TakeEnded();
     registry_->streams.emplace(stream->id(), stream);
   }
   stream->Attach(0, std::move(client));
@@ -225,8 +267,11 @@ void ResumableStreams::Resume(const std::string& key, const std::string& last_ev
   const size_t colon = last_event_id.rfind(':');
   uint64_t number = 0;
   const char* const end = last_event_id.data() + last_event_id.size();
-  const bool read = colon != std::string::npos &&
-                    std::from_chars(last_event_id.data() + colon + 1, end, number).ptr == end;
+  bool read = false;
+  if (colon != std::string::npos) {
+    const auto [stop, error] = std::from_chars(last_event_id.data() + colon + 1, end, number);
+    read = error == std::errc() && stop == end;
+  }
   std::shared_ptr<Answer> stream;
   if (read) {
     std::lock_guard lock(registry_->mutex);

@@ -26,8 +26,8 @@ class ResumableStreams {
   ResumableStreams& operator=(const ResumableStreams&) = delete;
 
   // What an answer is to be sent to instead of `client`. It belongs to `key`, and goes on for so
-  // many seconds when its client has left; as long it is kept when it has ended.
-  // kResourceExhausted: there are too many.
+  // many seconds when its client has left; as long it is kept when it has ended, unless others need
+  // its place. kResourceExhausted: the key has its share of those that run.
   Result<std::shared_ptr<Exchange>> Open(const std::string& key, int seconds,
                                          std::shared_ptr<Exchange> client);
   // Sends what came behind an event to `client`, and what comes; or says why not.

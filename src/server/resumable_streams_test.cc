@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 #include "base/str_cat.h"
 #include "server/routes_fixture.h"
@@ -88,6 +89,10 @@ TEST_F(ResumableStreamsTest, OthersDoNotFindIt) {
                                    std::string(), StrCat(id, "x")}) {
     EXPECT_EQ(Resume(wrong, "Bearer two")->reply.status, 404) << wrong;
   }
+  const std::string stream = id.substr(0, id.find(':') + 1);
+  for (const char* wrong : {"", "-1", " 1", "18446744073709551616", "99999999999999999999"}) {
+    EXPECT_EQ(Resume(stream + wrong, "Bearer one")->reply.status, 404) << wrong;
+  }
   EXPECT_EQ(Resume(id + "0", "Bearer one")->reply.status, 404);
   EXPECT_FALSE(Resume(id, "Bearer one")->replied);
 }
@@ -103,6 +108,38 @@ TEST_F(ResumableStreamsTest, WhatIsKeptAndHowManyIsBounded) {
     EXPECT_FALSE(Send("POST", "/v1/completions", kStream)->replied);
   }
   EXPECT_EQ(Send("POST", "/v1/completions", kStream)->reply.status, 429);
+}
+
+TEST_F(ResumableStreamsTest, AKeyHasItsShareOfThoseThatRun) {
+  UseKeys("one\ntwo\n");
+  const auto send = [&](const char* key) { return Send("POST", "/v1/completions", kStream, key); };
+  for (size_t i = 0; i < ResumableStreams::kStreamsMax / 2; ++i) {
+    EXPECT_FALSE(send("Bearer one")->replied);
+  }
+  EXPECT_EQ(send("Bearer one")->reply.status, 429);
+  for (size_t i = 0; i < ResumableStreams::kStreamsMax / 4; ++i) {
+    EXPECT_FALSE(send("Bearer two")->replied);
+  }
+  EXPECT_EQ(send("Bearer two")->reply.status, 429);
+  engine_.Emit(ResumableStreams::kStreamsMax / 2, "one", FinishReason::kStop, true);
+  EXPECT_FALSE(send("Bearer two")->replied);
+}
+
+TEST_F(ResumableStreamsTest, ThoseThatHaveEndedMakeRoom) {
+  UseKeys("one\ntwo\n");
+  std::vector<std::string> ids;  // of streams that have ended
+  for (size_t i = 0; i < ResumableStreams::kStreamsMax; ++i) {
+    const char* const key = i == 0 ? "Bearer two" : "Bearer one";
+    auto client = Send("POST", "/v1/completions", kStream, key);
+    engine_.Emit(i, "one", FinishReason::kStop, true);
+    EXPECT_TRUE(client->ended);
+    ids.push_back(LastId(*client));
+  }
+  EXPECT_FALSE(Send("POST", "/v1/completions", kStream, "Bearer two")->replied);
+  // The first of the key that has most.
+  EXPECT_FALSE(Resume(ids[0], "Bearer two")->replied);
+  EXPECT_EQ(Resume(ids[1], "Bearer one")->reply.status, 404);
+  EXPECT_FALSE(Resume(ids[2], "Bearer one")->replied);
 }
 
 TEST_F(ResumableStreamsTest, OnlyStreamsAreResumed) {

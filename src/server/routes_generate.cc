@@ -42,6 +42,17 @@ Status TakeTimeout(const HttpRequest& request, std::optional<double>* seconds) {
   return OkStatus();
 }
 
+// Whether the prompts of a request may ever find places in the queue together.
+Status CheckPlaces(const Engine& engine, size_t prompts) {
+  if (prompts < 2) return OkStatus();
+  const int places = engine.Info().max_queue;
+  if (prompts <= static_cast<size_t>(places)) return OkStatus();
+  return InvalidArgument(
+      StrCat("prompt has ", prompts, " prompts, and the queue of this server ", "takes ", places,
+             " (--max-queue); send the rest in another request"),
+      "prompt");
+}
+
 // The engine as who keeps it keeps the use.
 std::shared_ptr<Engine> EngineOf(const ModelUse& model) { return {model, &model->engine}; }
 
@@ -206,6 +217,9 @@ void Routes::Start(const ModelUse& model, ApiCall call, const AnswerMaker& forma
     return;
   }
   if (Status status = TakeTimeout(request, &call.timeout_s); !status.ok()) {
+    return exchange->Reply(ErrorReply(status, call.errors));
+  }
+  if (Status status = CheckPlaces(model->engine, call.requests.size()); !status.ok()) {
     return exchange->Reply(ErrorReply(status, call.errors));
   }
   AnswerHead head{request.request_id, std::time(nullptr), model->fingerprint, {}};

@@ -93,6 +93,13 @@ void Outbox::StreamType(uint64_t serial, const char* content_type) {
   if (open_ && serial == serial_) head_.stream_type = content_type;
 }
 
+void Outbox::BeginStream() {
+  if (std::exchange(streaming_, true)) return;
+  if (draining_ || head_.http_1_0) head_.keep_alive = false;
+  head_.fields += DateField(std::time(nullptr));
+  waiting_ += StreamHead(head_);
+}
+
 bool Outbox::Stream(uint64_t serial, std::string_view bytes) {
   std::lock_guard lock(mutex_);
   if (!open_ || serial != serial_ || finished_ || gone_) return false;
@@ -104,11 +111,7 @@ bool Outbox::Stream(uint64_t serial, std::string_view bytes) {
     return false;
   }
   const size_t before = waiting_.size();
-  if (!std::exchange(streaming_, true)) {
-    if (draining_ || head_.http_1_0) head_.keep_alive = false;
-    head_.fields += DateField(std::time(nullptr));
-    waiting_ += StreamHead(head_);
-  }
+  BeginStream();
   waiting_ += StreamPiece(head_, bytes);
   unsent_ += waiting_.size() - before;
   Wake();
@@ -119,7 +122,10 @@ void Outbox::EndStream(uint64_t serial, bool close) {
   std::lock_guard lock(mutex_);
   if (!open_ || serial != serial_ || finished_) return;
   if (close) head_.keep_alive = false;
+  const size_t before = waiting_.size();
+  BeginStream();  // a stream that had no event is an answer, too
   waiting_ += StreamEnd(head_);
+  unsent_ += waiting_.size() - before;
   finished_ = true;
   Wake();
 }

@@ -62,7 +62,10 @@ class Outbox {
   void OnDisconnect(uint64_t serial, std::function<void()> call);
 
  private:
-  void Wake();  // REQUIRES: mutex_ is held
+  // REQUIRES for both: mutex_ is held.
+  void Wake();
+  // Sends the head of the stream, unless it is out.
+  void BeginStream();
 
   const size_t waiting_bytes_max_;
   const std::atomic<bool>& draining_;

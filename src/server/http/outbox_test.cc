@@ -113,6 +113,26 @@ TEST_F(OutboxTest, AStreamNeedsNoInterimAnswer) {
   EXPECT_TRUE(bytes_.empty());
 }
 
+// As of a client that comes back behind the last event of a stream.
+TEST_F(OutboxTest, AStreamWithoutAnEventHasAHead) {
+  uint64_t serial = outbox_.Begin({});
+  outbox_.EndStream(serial, false);
+  EXPECT_TRUE(outbox_.Take(&bytes_));
+  EXPECT_TRUE(bytes_.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream")) << bytes_;
+  EXPECT_TRUE(bytes_.ends_with("\r\n\r\n0\r\n\r\n")) << bytes_;
+  EXPECT_TRUE(outbox_.End());
+  serial = outbox_.Begin({});
+  outbox_.EndStream(serial, true);
+  outbox_.Take(&bytes_);
+  EXPECT_NE(bytes_.find("\r\nConnection: close\r\n"), std::string::npos) << bytes_;
+  EXPECT_FALSE(outbox_.End());
+  serial = outbox_.Begin({.http_1_0 = true});
+  outbox_.EndStream(serial, false);
+  EXPECT_TRUE(outbox_.Take(&bytes_));
+  EXPECT_TRUE(bytes_.starts_with("HTTP/1.1 200 OK\r\n")) << bytes_;
+  EXPECT_FALSE(outbox_.End());
+}
+
 TEST_F(OutboxTest, AnOldClientGetsNoInterimAnswer) {
   const uint64_t serial = outbox_.Begin({.http_1_0 = true});
   EXPECT_TRUE(outbox_.SendInterim());  // nobody would mind its end

@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "server/fields.h"
 #include "server/http/errors.h"
+#include "server/key_share.h"
 #include "server/openai/list_page.h"
 
 namespace sluice::server {
@@ -180,8 +181,13 @@ HttpReply Batches::Create(const HttpRequest& request) {
   }
   {
     std::lock_guard lock(mutex_);
-    if (queue_.size() >= kQueueMax) {
-      return HttpErrorReply(429, StrCat(kQueueMax, " batches wait; try again later"));
+    const size_t own = std::count_if(queue_.begin(), queue_.end(), [&](const auto& other) {
+      return other->like.key_salt == request.key_salt;
+    });
+    if (!MayTakePlace(request.key_salt, own, queue_.size(), kQueueMax)) {
+      return HttpErrorReply(
+          429, StrCat("API keys may have ", kQueueMax, " batches that wait, and this one has its ",
+                      "share (", own, "); try again when one has ended"));
     }
     kept_.Put(request.key_salt, batch->id, {batch}, NowMicros());
     queue_.push_back(batch);

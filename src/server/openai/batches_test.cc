@@ -170,6 +170,28 @@ TEST_F(BatchesTest, ALineThatFailsStandsInAFileOfItsOwn) {
   EXPECT_EQ(failure["response"]["status_code"], 400);
 }
 
+TEST_F(BatchesTest, ALineThatNeverFitsTheQueueFails) {
+  engine_.max_queue = 2;
+  const std::string line =
+      R"({"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":["a","b","c"]}})";
+  const Json batch = WaitForEnd(Create(FileOf(line))["id"]);
+  EXPECT_EQ(batch["request_counts"]["failed"], 1);
+  const Json failure = Json::parse(Content(batch["error_file_id"]));
+  EXPECT_EQ(failure["response"]["status_code"], 400);
+  EXPECT_EQ(failure["response"]["body"]["error"]["message"],
+            "prompt has 3 prompts, and the queue of this server takes 2 (--max-queue); send the "
+            "rest in another request");
+  EXPECT_TRUE(engine_.submitted.empty());
+}
+
+TEST_F(BatchesTest, AKeysBatchesLeavePlacesToOthers) {
+  UseKeys("one\ntwo\n");
+  held_ = true;
+  const std::string ones = FileOf(Line("a"), "Bearer one"), twos = FileOf(Line("a"), "Bearer two");
+  while (Create(ones, "Bearer one").contains("id")) continue;
+  EXPECT_TRUE(Create(twos, "Bearer two").contains("id"));
+}
+
 TEST_F(BatchesTest, AFileThatIsNoBatchFailsWithEachLine) {
   const std::string other =
       R"({"custom_id":"x","method":"POST","url":"/v1/embeddings","body":{"input":"a"}})";
