@@ -401,8 +401,8 @@ class Models {
  public:
   Models() {
     const fs::path golden = fs::path(SLUICE_SOURCE_DIR) / "tests/golden";
-    for (const char* part :
-         {"models/llama", "models/gemma3", "models/qwen3_next", "models/mimo", "drafts"}) {
+    for (const char* part : {"models/llama", "models/gemma3", "models/qwen3_next",
+                             "models/qwen3_moe", "models/mimo", "drafts"}) {
       for (const auto& entry : fs::recursive_directory_iterator(golden / part)) {
         if (entry.is_directory()) continue;
         const fs::path link = root_ / fs::relative(entry.path(), golden);
