@@ -78,7 +78,7 @@ class Errors(Refusals):
         for flag in ["--device", "--force-op"]:
             done = run("generate", MODEL, "-p", "x", flag, "x" * 100_000)
             self.assertEqual(done.returncode, 2, done.stderr[:300])
-            self.assertLess(len(done.stderr), 600)
+            self.assertLess(len(done.stderr), 1000)  # the names of all ops are in it
         self.refuse(2, ["3 --prot"], "generate", MODEL, "-p", "x", "3", "--prot")
         self.refuse(2, ["did you mean serve?"], "serv")
         self.refuse(2, ["100"], "chat", MODEL, "--top-p", "100")
