@@ -83,7 +83,7 @@ class OwnServer(unittest.TestCase):
                                  "--rate", "inf", "--max-num-seqs", 2, "--max-queue", 4,
                                  model=bare_model(folder, positions=8192))
         self.assertEqual(found["completed"] + found["failed"], 300)
-        self.assertGreaterEqual(found["completed"], 6)
+        self.assertGreaterEqual(found["completed"], 4)  # the queue was full when one was refused
         self.assertEqual([failure["what"] for failure in found["failures"]], ["HTTP 429"])
         self.assertIn("--max-queue", found["failures"][0]["first_detail"])
 

@@ -383,7 +383,9 @@ class BadRequestTest(ServerCase):
             for sock in running:
                 self.assertIn(b" 200 ", read_head(sock).split(b"\r\n")[0])
             self.assertEqual(server.request("POST", "/tokenize", {"prompt": "a"})[0], 200)
-            self.assertGreater(server.metric("vllm:num_requests_running"), 0)
+            turn = threading.Event()
+            while not server.metric("vllm:num_requests_running"):  # told behind the first step
+                turn.wait(0.05)
 
     def test_bodies_past_the_shared_memory_are_refused_for_now(self):
         # Each client announces and sends most of 256 MiB; the third does not fit beside two.
