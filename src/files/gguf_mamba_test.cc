@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "files/test_files.h"
+#include "files/test_configs.h"
 
 namespace sluice::files {
 namespace {
@@ -28,21 +28,11 @@ GgufWriter Hybrid(const std::vector<int32_t>& kv_heads) {
                     "granitehybrid");
 }
 
-Result<ModelConfig> ConfigOf(const GgufWriter& writer) {
-  const auto bytes = writer.Bytes();
-  SLUICE_ASSIGN_OR_RETURN(const auto file, GgufFile::FromMemory(bytes, "tiny.gguf"));
-  return ConfigFromGguf(*file);
-}
 ModelConfig Good(const GgufWriter& writer) {
-  const auto config = ConfigOf(writer);
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *config : ModelConfig();
+  return testing::GoodConfig(testing::ConfigOf(writer));
 }
 std::string ErrorOf(const GgufWriter& writer) {
-  const auto config = ConfigOf(writer);
-  if (config.ok()) return "no error";
-  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
-  return config.status().message();
+  return testing::ConfigError(testing::ConfigOf(writer));
 }
 
 TEST(GgufMambaTest, Mamba2HasNeitherHeadsNorFeedForwardParts) {

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "files/model_config.h"
+#include "files/test_configs.h"
 
 namespace sluice::files {
 namespace {
@@ -21,17 +22,8 @@ Result<ModelConfig> MiniMax(const std::string& text) {
   json.update(Json::parse(text));
   return ConfigFromJson(DumpJson(json), "");
 }
-ModelConfig Good(const std::string& text) {
-  const auto config = MiniMax(text);
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *config : ModelConfig();
-}
-std::string ErrorOf(const std::string& text) {
-  const auto config = MiniMax(text);
-  if (config.ok()) return "no error";
-  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
-  return config.status().message();
-}
+ModelConfig Good(const std::string& text) { return testing::GoodConfig(MiniMax(text)); }
+std::string ErrorOf(const std::string& text) { return testing::ConfigError(MiniMax(text)); }
 std::string Kinds(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "files/model_config.h"
+#include "files/test_configs.h"
 
 namespace sluice::files {
 namespace {
@@ -17,17 +18,8 @@ Result<ModelConfig> Lfm2(const std::string& text, const char* architecture = "Lf
   json.update(Json::parse(text));
   return ConfigFromJson(DumpJson(json), "");
 }
-ModelConfig Good(const std::string& text) {
-  const auto config = Lfm2(text);
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *config : ModelConfig();
-}
-std::string ErrorOf(const std::string& text) {
-  const auto config = Lfm2(text);
-  if (config.ok()) return "no error";
-  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
-  return config.status().message();
-}
+ModelConfig Good(const std::string& text) { return testing::GoodConfig(Lfm2(text)); }
+std::string ErrorOf(const std::string& text) { return testing::ConfigError(Lfm2(text)); }
 std::string Kinds(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {

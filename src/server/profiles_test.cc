@@ -23,6 +23,24 @@ class ProfilesTest : public RoutesTest {
   static void Await(const FakeExchange& exchange) {
     while (!exchange.replied) std::this_thread::yield();
   }
+  // Returns once the engine is at it, which it is until it is told to end.
+  std::shared_ptr<FakeExchange> AskForOneThatLasts() {
+    engine_.on_admin = [this](const std::string& text) {
+      if (Json::parse(text).at("command") == "profile_end") {
+        end_ = true;
+      } else {
+        begun_ = true;
+        while (!end_) std::this_thread::yield();
+      }
+      return Result<std::string>("[]");
+    };
+    auto exchange = Ask("{}");
+    while (!begun_) std::this_thread::yield();
+    return exchange;
+  }
+
+ private:
+  std::atomic<bool> begun_ = false, end_ = false;
 };
 
 TEST_F(ProfilesTest, HandsTheEngineItsFields) {
@@ -55,18 +73,7 @@ TEST_F(ProfilesTest, IsForAdminsAndRefusesWhatItDoesNotKnow) {
 }
 
 TEST_F(ProfilesTest, TakesOneAtATimeAndEndsItWithTheServer) {
-  std::atomic<bool> begun = false, end = false;
-  engine_.on_admin = [&](const std::string& text) {
-    if (Json::parse(text).at("command") == "profile_end") {
-      end = true;
-    } else {
-      begun = true;
-      while (!end) std::this_thread::yield();
-    }
-    return Result<std::string>("[]");
-  };
-  const auto first = Ask("{}");
-  while (!begun) std::this_thread::yield();
+  const auto first = AskForOneThatLasts();
   EXPECT_EQ(Ask("{}")->reply.status, 409);
   EXPECT_FALSE(first->replied);
   routes_.reset();
@@ -75,18 +82,7 @@ TEST_F(ProfilesTest, TakesOneAtATimeAndEndsItWithTheServer) {
 }
 
 TEST_F(ProfilesTest, EndsWithAClientThatLeaves) {
-  std::atomic<bool> begun = false, end = false;
-  engine_.on_admin = [&](const std::string& text) {
-    if (Json::parse(text).at("command") == "profile_end") {
-      end = true;
-    } else {
-      begun = true;
-      while (!end) std::this_thread::yield();
-    }
-    return Result<std::string>("[]");
-  };
-  const auto first = Ask("{}");
-  while (!begun) std::this_thread::yield();
+  const auto first = AskForOneThatLasts();
   first->disconnect();
   Await(*first);
   auto next = Ask("{}");

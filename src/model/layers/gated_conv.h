@@ -7,7 +7,7 @@
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
-#include "ops/recurrent.h"
+#include "model/layers/layer_state.h"
 
 namespace sluice::model::layers {
 
@@ -25,8 +25,7 @@ class GatedConv {
  private:
   int layer_ = 0, group_ = 0;
   FusedLinear in_, output_;
-  ops::Bound<ops::ShortConv> conv_;
-  ops::Tensor taps_, bias_;  // the second is empty where the model has none
+  LayerConv conv_;
 };
 
 }  // namespace sluice::model::layers

@@ -1,9 +1,9 @@
 #include "model/layers/gated_delta_net.h"
 
 #include "base/str_cat.h"
-#include "model/layers/layer_state.h"
 
 namespace sluice::model::layers {
+
 ops::GatedDelta::Desc GatedDeltaDesc(const files::ModelConfig& config, const ModelOptions& options,
                                      const batch::KvGroup& group) {
   ops::GatedDelta::Desc desc;
@@ -26,8 +26,7 @@ Result<GatedDeltaNet> GatedDeltaNet::Make(const Binder& binder, int layer,
   net.group_ = group_index;
   net.in_ = FusedLinear::Make(binder, prefix + "in");
   net.output_ = FusedLinear::Make(binder, prefix + "output");
-  SLUICE_ASSIGN_OR_RETURN(
-      net.conv_, binder.Bind<ops::ShortConv>(ShortConvDesc(config, binder.options, group)));
+  SLUICE_ASSIGN_OR_RETURN(net.conv_, LayerConv::Make(binder, prefix + "conv", group));
   SLUICE_ASSIGN_OR_RETURN(
       net.delta_, binder.Bind<ops::GatedDelta>(GatedDeltaDesc(config, binder.options, group)));
   ops::GatedNorm::Desc norm;
@@ -36,7 +35,6 @@ Result<GatedDeltaNet> GatedDeltaNet::Make(const Binder& binder, int layer,
   norm.head_dim = config.linear.value_head_dim;
   norm.eps = config.norm_eps;
   SLUICE_ASSIGN_OR_RETURN(net.norm_, binder.Bind<ops::GatedNorm>(norm));
-  net.conv_weight_ = binder.Get(prefix + "conv")->tensor;
   net.dt_bias_ = binder.Get(prefix + "dt_bias")->tensor;
   net.a_log_ = binder.Get(prefix + "a_log")->tensor;
   net.norm_weight_ = binder.Get(prefix + "norm")->tensor;
@@ -47,11 +45,10 @@ Status GatedDeltaNet::operator()(ForwardContext& context, const DeviceBatch& bat
                                  const Activations& a, const ops::Tensor& residual,
                                  const ops::Tensor& out) const {
   SLUICE_RETURN_IF_ERROR(in_(*context.stream, a.normed, {}, a.linear_in));
-  SLUICE_RETURN_IF_ERROR(Convolve(context, batch, a));
+  SLUICE_RETURN_IF_ERROR(
+      conv_(*context.stream, batch, group_, a.linear_qkv, context.kv[layer_].v, a.convolved));
   SLUICE_RETURN_IF_ERROR(Recall(context, batch, a));
-  if (context.observer != nullptr) {
-    SLUICE_RETURN_IF_ERROR(context.observer->LayerWritten(layer_, group_));
-  }
+  SLUICE_RETURN_IF_ERROR(TellWritten(context, layer_, group_));
   ops::GatedNorm::Args norm;
   norm.x = a.recalled;
   norm.gate = a.linear_gate;
@@ -59,20 +56,6 @@ Status GatedDeltaNet::operator()(ForwardContext& context, const DeviceBatch& bat
   norm.out = a.recalled;
   SLUICE_RETURN_IF_ERROR(norm_(*context.stream, norm));
   return output_(*context.stream, a.recalled, residual, out);
-}
-
-Status GatedDeltaNet::Convolve(ForwardContext& context, const DeviceBatch& batch,
-                               const Activations& a) const {
-  const ops::ShortConv::Desc& desc = conv_.desc();
-  ops::ShortConv::Args args;
-  args.x = a.linear_qkv;
-  args.weight = conv_weight_;
-  args.state = StateOf(context.kv[layer_].v, {desc.kernel - 1, desc.channels});
-  args.query_start = batch.query_start;
-  args.context = batch.context;
-  args.block_table = batch.groups[group_].block_table;
-  args.out = a.convolved;
-  return conv_(*context.stream, args);
 }
 
 Status GatedDeltaNet::Recall(ForwardContext& context, const DeviceBatch& batch,
@@ -84,9 +67,7 @@ Status GatedDeltaNet::Recall(ForwardContext& context, const DeviceBatch& batch,
   args.dt_bias = dt_bias_;
   args.a_log = a_log_;
   args.state = StateOf(context.kv[layer_].k, {desc.v_heads, desc.k_head_dim, desc.v_head_dim});
-  args.query_start = batch.query_start;
-  args.context = batch.context;
-  args.block_table = batch.groups[group_].block_table;
+  SetPlaces(batch, group_, &args);
   args.out = a.recalled;
   return delta_(*context.stream, args);
 }

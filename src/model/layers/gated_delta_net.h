@@ -8,6 +8,7 @@
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
+#include "model/layers/layer_state.h"
 #include "ops/gate.h"
 #include "ops/recurrent.h"
 
@@ -29,15 +30,14 @@ class GatedDeltaNet {
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
-  Status Convolve(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   Status Recall(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
   int layer_ = 0, group_ = 0;
   FusedLinear in_, output_;
-  ops::Bound<ops::ShortConv> conv_;
+  LayerConv conv_;
   ops::Bound<ops::GatedDelta> delta_;
   ops::Bound<ops::GatedNorm> norm_;
-  ops::Tensor conv_weight_, dt_bias_, a_log_, norm_weight_;
+  ops::Tensor dt_bias_, a_log_, norm_weight_;
 };
 
 }  // namespace sluice::model::layers

@@ -32,4 +32,32 @@ ops::ShortConv::Desc ShortConvDesc(const files::ModelConfig& config, const Model
   return desc;
 }
 
+Status TellWritten(const ForwardContext& context, int layer, int group) {
+  return context.observer == nullptr ? OkStatus() : context.observer->LayerWritten(layer, group);
+}
+
+Result<LayerConv> LayerConv::Make(const Binder& binder, const std::string& taps,
+                                  const batch::KvGroup& group) {
+  LayerConv conv;
+  const ops::ShortConv::Desc desc = ShortConvDesc(binder.config, binder.options, group);
+  SLUICE_ASSIGN_OR_RETURN(conv.conv_, binder.Bind<ops::ShortConv>(desc));
+  conv.taps_ = binder.Get(taps)->tensor;
+  if (desc.bias) conv.bias_ = binder.Get(taps + "_bias")->tensor;
+  return conv;
+}
+
+Status LayerConv::operator()(device::Stream& stream, const DeviceBatch& batch, int group,
+                             const ops::Tensor& x, const ops::Tensor& kept,
+                             const ops::Tensor& out) const {
+  const ops::ShortConv::Desc& desc = conv_.desc();
+  ops::ShortConv::Args args;
+  args.x = x;
+  args.weight = taps_;
+  args.bias = bias_;
+  args.state = StateOf(kept, {desc.kernel - 1, desc.channels});
+  SetPlaces(batch, group, &args);
+  args.out = out;
+  return conv_(stream, args);
+}
+
 }  // namespace sluice::model::layers

@@ -64,14 +64,10 @@ Status LightningAttention::operator()(ForwardContext& context, const DeviceBatch
   args.vkq = a.linear_qkv;
   args.a = decays_.tensor();
   args.state = StateOf(context.kv[layer_].k, {desc.v_heads, desc.k_head_dim, desc.v_head_dim});
-  args.query_start = batch.query_start;
-  args.context = batch.context;
-  args.block_table = batch.groups[group_].block_table;
+  SetPlaces(batch, group_, &args);
   args.out = a.recalled;
   SLUICE_RETURN_IF_ERROR(ssd_(stream, args));
-  if (context.observer != nullptr) {
-    SLUICE_RETURN_IF_ERROR(context.observer->LayerWritten(layer_, group_));
-  }
+  SLUICE_RETURN_IF_ERROR(TellWritten(context, layer_, group_));
   ops::Norm::Args norm;
   norm.x = norm.out = a.recalled;
   norm.weight = norm_weight_;

@@ -1,7 +1,6 @@
 #include "model/layers/mamba.h"
 
 #include "base/str_cat.h"
-#include "model/layers/layer_state.h"
 
 namespace sluice::model::layers {
 
@@ -28,8 +27,7 @@ Result<Mamba> Mamba::Make(const Binder& binder, int layer, const batch::KvGroup&
   mamba.group_ = group_index;
   mamba.in_ = FusedLinear::Make(binder, prefix + "in");
   mamba.output_ = FusedLinear::Make(binder, prefix + "output");
-  SLUICE_ASSIGN_OR_RETURN(mamba.conv_, binder.Bind<ops::ShortConv>(
-                                           ShortConvDesc(binder.config, binder.options, group)));
+  SLUICE_ASSIGN_OR_RETURN(mamba.conv_, LayerConv::Make(binder, prefix + "taps", group));
   SLUICE_ASSIGN_OR_RETURN(mamba.ssd_,
                           binder.Bind<ops::Ssd>(SsdDesc(binder.config, binder.options, group)));
   ops::GatedNorm::Desc norm;
@@ -39,8 +37,6 @@ Result<Mamba> Mamba::Make(const Binder& binder, int layer, const batch::KvGroup&
   norm.eps = binder.config.norm_eps;
   norm.gate_first = true;
   SLUICE_ASSIGN_OR_RETURN(mamba.norm_, binder.Bind<ops::GatedNorm>(norm));
-  mamba.taps_ = binder.Get(prefix + "taps")->tensor;
-  if (linear.conv_bias) mamba.taps_bias_ = binder.Get(prefix + "taps_bias")->tensor;
   mamba.dt_bias_ = binder.Get(prefix + "dt_bias")->tensor;
   mamba.a_ = binder.Get(prefix + "a")->tensor;
   mamba.skip_ = binder.Get(prefix + "skip")->tensor;
@@ -51,11 +47,10 @@ Result<Mamba> Mamba::Make(const Binder& binder, int layer, const batch::KvGroup&
 Status Mamba::operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                          const ops::Tensor& residual, const ops::Tensor& out) const {
   SLUICE_RETURN_IF_ERROR(in_(*context.stream, a.normed, {}, a.linear_in));
-  SLUICE_RETURN_IF_ERROR(Convolve(context, batch, a));
+  SLUICE_RETURN_IF_ERROR(
+      conv_(*context.stream, batch, group_, a.linear_qkv, context.kv[layer_].v, a.convolved));
   SLUICE_RETURN_IF_ERROR(Recall(context, batch, a));
-  if (context.observer != nullptr) {
-    SLUICE_RETURN_IF_ERROR(context.observer->LayerWritten(layer_, group_));
-  }
+  SLUICE_RETURN_IF_ERROR(TellWritten(context, layer_, group_));
   ops::GatedNorm::Args norm;
   norm.x = a.recalled;
   norm.gate = a.linear_gate;
@@ -63,21 +58,6 @@ Status Mamba::operator()(ForwardContext& context, const DeviceBatch& batch, cons
   norm.out = a.recalled;
   SLUICE_RETURN_IF_ERROR(norm_(*context.stream, norm));
   return output_(*context.stream, a.recalled, residual, out);
-}
-
-Status Mamba::Convolve(ForwardContext& context, const DeviceBatch& batch,
-                       const Activations& a) const {
-  const ops::ShortConv::Desc& desc = conv_.desc();
-  ops::ShortConv::Args args;
-  args.x = a.linear_qkv;
-  args.weight = taps_;
-  args.bias = taps_bias_;
-  args.state = StateOf(context.kv[layer_].v, {desc.kernel - 1, desc.channels});
-  args.query_start = batch.query_start;
-  args.context = batch.context;
-  args.block_table = batch.groups[group_].block_table;
-  args.out = a.convolved;
-  return conv_(*context.stream, args);
 }
 
 Status Mamba::Recall(ForwardContext& context, const DeviceBatch& batch,
@@ -90,9 +70,7 @@ Status Mamba::Recall(ForwardContext& context, const DeviceBatch& batch,
   args.a = a_;
   args.skip = skip_;
   args.state = StateOf(context.kv[layer_].k, {desc.v_heads, desc.k_head_dim, desc.v_head_dim});
-  args.query_start = batch.query_start;
-  args.context = batch.context;
-  args.block_table = batch.groups[group_].block_table;
+  SetPlaces(batch, group_, &args);
   args.out = a.recalled;
   return ssd_(*context.stream, args);
 }

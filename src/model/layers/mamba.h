@@ -9,6 +9,7 @@
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
+#include "model/layers/layer_state.h"
 #include "ops/gate.h"
 #include "ops/recurrent.h"
 
@@ -31,15 +32,13 @@ class Mamba {
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
-  Status Convolve(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   Status Recall(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
   int layer_ = 0, group_ = 0;
   FusedLinear in_, output_;
-  ops::Bound<ops::ShortConv> conv_;
+  LayerConv conv_;
   ops::Bound<ops::Ssd> ssd_;
   ops::Bound<ops::GatedNorm> norm_;
-  ops::Tensor taps_, taps_bias_;  // the second is empty where the model has none
   ops::Tensor dt_bias_, a_, skip_, norm_weight_;
 };
 
