@@ -428,13 +428,20 @@ Status Models::LoadAtStart() {
   return OkStatus();
 }
 
+void Models::BeginStop() {
+  std::lock_guard lock(shared_->mutex);
+  stopping_ = true;
+  shared_->changed.notify_all();
+}
+
+bool Models::stopping() const {
+  std::lock_guard lock(shared_->mutex);
+  return stopping_;
+}
+
 void Models::Drain(double seconds) {
   std::vector<ModelUse> uses = Loaded();
-  {
-    std::lock_guard lock(shared_->mutex);
-    stopping_ = true;
-    shared_->changed.notify_all();
-  }
+  BeginStop();
   std::vector<std::future<void>> drains;
   for (const ModelUse& use : uses) {
     drains.push_back(std::async(std::launch::async, [&use, seconds] {

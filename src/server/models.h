@@ -107,7 +107,10 @@ class Models {
 
   // Loads those that are to be loaded from the start; the first error ends it.
   Status LoadAtStart();
-  // No model is loaded from here on, and no request taken; waits so long for those that run.
+  // From here on no model is loaded, and the server is not ready for more requests.
+  void BeginStop();
+  bool stopping() const;
+  // BeginStop, and no request is taken; waits so long for those that run.
   void Drain(double seconds);
   // Cancels all that run.
   void CancelAll();

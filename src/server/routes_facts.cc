@@ -145,6 +145,7 @@ EngineHealth Routes::WholeHealth() const {
     if ((health.ok && !own.ok) || (health.ready && !own.ready)) health = std::move(own);
     if (!health.ok) break;
   }
+  if (health.ready && models_.stopping()) health = {.ok = true, .reason = "draining"};
   const int64_t working_ms = http_().oldest_work_ms;
   if (!health.ok || working_ms <= kWorkMsMax) return health;
   return {.reason = StrCat("an HTTP worker has been at one request for ", working_ms / 1000,

@@ -419,6 +419,14 @@ TEST_F(RoutesTest, HealthFollowsTheEngine) {
   EXPECT_EQ(Send("GET", "/live")->reply.status, 200);
 }
 
+// A stop is told at once, before the engines hear of it: answers close their connections already.
+TEST_F(RoutesTest, AServerThatStopsIsNotReady) {
+  EXPECT_EQ(Send("GET", "/ready")->reply.status, 200);
+  models_->BeginStop();
+  EXPECT_EQ(Send("GET", "/ready")->reply.status, 503);
+  EXPECT_EQ(Send("GET", "/health")->reply.status, 200);
+}
+
 TEST_F(RoutesTest, MetricsShowTheEnginesAndRequests) {
   routes_->Ended({.method = "GET", .path = "/health", .status = 200});
   routes_->Ended({.method = "GET", .path = "/a\"b", .status = 404});

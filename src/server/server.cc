@@ -108,6 +108,7 @@ class ServerImpl : public Server {
     if (stopped_ || !http_) return;
     stopped_ = true;
     activity_.reset();
+    models_->BeginStop();  // first: an answer that closes its connection tells why, at /ready
     http_->StopAccepting();
     models_->Drain(drain_seconds);
     models_->Close();
