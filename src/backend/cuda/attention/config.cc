@@ -131,14 +131,11 @@ ops::Support AttentionSupports(AttentionProducts products, const ops::Attention:
                                const device::DeviceFacts& facts) {
   ops::Support support = ops::PlainAttentionSupports(desc, facts);
   if (!support.ok) return support;
-  if (ops::HasPositionTerms(desc)) {
-    return ops::Support::No(
-        "models with ALiBi, with chunks of attention or with queries that grow with their position "
-        "do not run on CUDA; use --device cpu or xpu");
-  }
   if (desc.head_dim > 256)
     return ops::Support::No(StrCat("heads of ", desc.head_dim, " numbers, at most 256"));
   if (products == AttentionProducts::kF32) return support;
+  if (ops::HasPositionTerms(desc))
+    return ops::Support::No("knows neither ALiBi nor chunks nor queries that grow");
   if (desc.head_dim % 8 != 0)
     return ops::Support::No(StrCat("heads of ", desc.head_dim, " numbers are no multiple of 8"));
   const bool codes = ops::KvHasScales(desc.kv.dtype);

@@ -44,6 +44,11 @@ struct AttentionParams {
   int32_t stream_splits;   // of an item that is streamed, at least; 0: none is
   int32_t activation, kv;  // DType
   int32_t split_shift = kSplitShift;  // splits are 2^split_shift positions
+  // What the kernel in plain F32 alone takes; ops/attention.h says what each does to a row.
+  const float* slopes;    // [q_heads], of ALiBi; or null
+  int32_t chunked;        // a row sees its window's positions from a multiple of `window` on
+  int32_t growth_tokens;  // 0: queries do not grow
+  float growth_scale;
 };
 
 // The matrix kernels: rows of a tile, threads, and shared memory for heads of `dim` numbers with KV

@@ -97,6 +97,8 @@ struct PlainAttention {
   bool valid;
   int token, head;
   Visible visible;
+  int position;         // of the row
+  float growth, slope;  // what its products are multiplied by, and what falls a position away
   RowState inner, outer;
   float4 o[kColumns], kept[kColumns];
 
@@ -132,13 +134,17 @@ struct PlainAttention {
 
   __device__ void SetRow() {
     valid = r < tile.rows;
-    token = head = 0;
+    token = head = position = 0;
+    growth = 1.0f;
+    slope = 0.0f;
     visible = {0, 0};
     if (valid) {
       const int of_sequence = (tile.row + r) / p.group;
       token = tile.at.first_token + of_sequence;
       head = kv_head * p.group + (tile.row + r) % p.group;
-      visible = VisibleAt(p, tile.at, tile.at.Position(of_sequence));
+      position = tile.at.Position(of_sequence);
+      visible = VisibleAt(p, tile.at, position);
+      if constexpr (!kInK) SetPositionTerms();
     }
     for (int d = c; d < kDim; d += 8) {
       const bool there = valid && d < p.head_dim;
@@ -146,6 +152,14 @@ struct PlainAttention {
           there ? LoadActivation(p, p.q, token * p.q_stride + int64_t{head} * p.head_dim + d)
                 : 0.0f;
     }
+  }
+
+  __device__ void SetPositionTerms() {
+    constexpr float kLog2E = 1.4426950408889634f;
+    if (p.slopes != nullptr) slope = p.slopes[head] * kLog2E;
+    if (p.growth_tokens == 0) return;
+    const int steps = (position + 1) / p.growth_tokens;
+    growth = 1.0f + p.growth_scale * logf(1.0f + static_cast<float>(steps));
   }
 
   __device__ KvRow LookUp(int block) const {
@@ -206,13 +220,14 @@ struct PlainAttention {
       }
     }
 #pragma unroll
-    for (int j = 0; j < kBlock / 8; ++j) s[j] *= shared.scales[0][c + 8 * j];
+    for (int j = 0; j < kBlock / 8; ++j) s[j] *= shared.scales[0][c + 8 * j] * growth;
     MakeScores(p, products);
     float largest = -INFINITY;
 #pragma unroll
     for (int j = 0; j < kBlock / 8; ++j) {
-      const int position = block * kBlock + c + 8 * j;
-      const bool sees = position >= visible.first && position < visible.end;
+      const int at = block * kBlock + c + 8 * j;
+      if constexpr (!kInK) s[j] -= slope * static_cast<float>(position - at);
+      const bool sees = at >= visible.first && at < visible.end;
       if (!sees) s[j] = -INFINITY;
       largest = fmaxf(largest, s[j]);
     }

@@ -84,6 +84,7 @@ struct Visible {
 SLUICE_BOTH inline Visible VisibleAt(const AttentionParams& p, const SequenceAt& at, int position) {
   Visible v;
   v.first = p.window > 0 && position >= p.window ? position - p.window + 1 : 0;
+  if (p.chunked != 0) v.first = position - position % p.window;
   v.end = p.causal != 0 ? position + 1 : at.context;
   return v;
 }

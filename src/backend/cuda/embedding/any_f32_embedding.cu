@@ -15,11 +15,17 @@ __device__ void WriteNan(T* out, int64_t count) {
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[i] = nan;
 }
 
+// Scales a stored number, adds it to what is there where that is asked for, and rounds once.
+template <class T>
+__device__ void Put(const EmbeddingParams& p, float value, T* out) {
+  const float scaled = p.scale * value;
+  *out = FromFloat<T>(p.add != 0 ? __fadd_rn(scaled, ToFloat(*out)) : scaled);
+}
+
 template <class T, class Stored, class Widen>
 __device__ void PlainRow(const EmbeddingParams& p, const uint8_t* row, T* out, Widen widen) {
   const Stored* values = reinterpret_cast<const Stored*>(row);
-  for (int64_t i = threadIdx.x; i < p.hidden; i += blockDim.x)
-    out[i] = FromFloat<T>(p.scale * widen(values[i]));
+  for (int64_t i = threadIdx.x; i < p.hidden; i += blockDim.x) Put(p, widen(values[i]), out + i);
 }
 
 // Four lanes take a block of the format together.
@@ -44,7 +50,7 @@ __device__ void BlockRow(const EmbeddingParams& p, const uint8_t* row, T* out) {
           const int code = static_cast<int>(codes[half] >> (8 * i) & 255u) - Format::kOffset;
           float value = scale[sub] * static_cast<float>(code);
           if (Format::kMinimum) value += minimum[sub];
-          out[b * elements + w * 32 + half * 16 + 4 * t + i] = FromFloat<T>(p.scale * value);
+          Put(p, value, out + b * elements + w * 32 + half * 16 + 4 * t + i);
         }
       }
     }

@@ -43,7 +43,6 @@ bool HasRows(DType table) {
 }
 
 ops::Support EmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.add) return ops::Support::No("does not add to what is there");
   if (!HasRows(desc.table)) return ops::Support::No(StrCat("a table of ", Name(desc.table)));
   return ops::RefEmbeddingSupports(desc, facts);
 }
@@ -60,7 +59,8 @@ Status RunEmbedding(device::Stream& stream, const Embedding::Desc& desc,
                                   .vocab = desc.vocab,
                                   .hidden = desc.hidden,
                                   .format = static_cast<uint32_t>(desc.table),
-                                  .scale = desc.scale};
+                                  .scale = desc.scale,
+                                  .add = desc.add ? 1 : 0};
   return Launch(stream, kEmbedding(desc.activation), BlockPerRow(args.ids.dims[0]), params);
 }
 

@@ -15,6 +15,7 @@ struct EmbeddingParams {
   int64_t vocab, hidden;
   uint32_t format;  // DType of the table
   float scale;
+  int32_t add;  // to what is there
 };
 
 struct GatherRowsParams {

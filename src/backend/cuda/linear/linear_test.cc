@@ -54,7 +54,8 @@ class LinearKernels : public CudaTest, public ::testing::WithParamInterface<Type
   }
 
   const LinearKernel& KernelFor(int64_t m) const {
-    const LinearShape shape = {m, desc_.n, desc_.k, device_->facts().compute_units, false};
+    const LinearShape shape = {
+        .m = m, .n = desc_.n, .k = desc_.k, .compute_units = device_->facts().compute_units};
     return *PlanLinear(*family_, desc_.weight, shape).kernel;
   }
 
