@@ -19,6 +19,8 @@ constexpr double kTolerance = 1e-4;
 // By root of the mean square: of activations in BF16 0.013, and 0.029 of the head of two layers; in
 // F16 0.003.
 constexpr double kBf16Tolerance = 0.04, kF16Tolerance = 0.005;
+// Where activations are rounded to 8 bits, 0.043.
+constexpr double kInt4Tolerance = 0.06;
 
 // By the name of a head. Of EAGLE-3's form one that has learned, with a vocabulary cut short and
 // the model's embedding, and one with a width, an embedding and the whole vocabulary of its own; of
@@ -162,6 +164,21 @@ TEST_P(EagleGolden, TheModelsOwnLogitsAreTheSameBits) {
   ASSERT_TRUE(alone.ok() && with.ok());
   EXPECT_TRUE((*alone)->Step({{0, prompt_}}, true).value() == *with);
 }
+
+// The matrices of a head in 4 bits, as tools/train_draft saves them, against what these stand for.
+using EagleInt4Golden = EagleGolden;
+
+TEST_P(EagleInt4Golden, LogProbsAreNearThoseOfTheDequantizedWeights) {
+  auto runner = Open();
+  ASSERT_NE(runner, nullptr);
+  const std::vector<float> along = AlongThePrompt(runner.get(), prompt_.size());
+  EXPECT_LE(ErrorOf(along, 0, true), kInt4Tolerance);
+  EXPECT_LE(ErrorOf(BehindThePrompt(runner.get()), prompt_.size() - 1, true), kInt4Tolerance);
+  EXPECT_TRUE(AlongThePrompt(runner.get(), 5) == along);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EagleInt4Golden, ::testing::Values("eagle3_int4"),
+                         [](const auto& of) { return std::string(of.param); });
 
 INSTANTIATE_TEST_SUITE_P(All, EagleGolden,
                          ::testing::Values("eagle3", "eagle3_own", "eagle1", "eagle1_own", "block",
