@@ -184,6 +184,15 @@ class SpeculateTest(unittest.TestCase):
                     if name == "talk":
                         self.assertEqual(lost, 0)
 
+    def test_the_head_for_the_demo_model_drafts(self):
+        head = os.path.join(os.path.dirname(__file__), "..", "..", "models", "smollm2-135m-instruct-eagle3")
+        with Serving(PROGRAM, "--draft-model", head, "--speculate-adapt=false") as server:
+            for name, body in REQUESTS.items():
+                with self.subTest(name):
+                    answer = self.ask(server, body)
+                    self.assertEqual(answer["choices"], self.ask(self.plain, body)["choices"])
+                    self.assertGreater(details(answer["usage"])[0], 0)
+
     def test_a_second_model_that_cannot_draft_is_refused_in_a_sentence(self):
         llama = os.path.join(os.path.dirname(__file__), "..", "golden", "models", "llama")
         for options, said in {("--speculate", "model"): "name it with --draft-model",
