@@ -22,8 +22,8 @@ if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.execut
 
 import openai  # noqa: E402  (after the change of interpreter)
 
-from serving import (DRAWN_MAX, ENDLESS, LASTING, MODEL, Serving, bare_model, post,  # noqa: E402
-                     read_all, read_head)
+from serving import (DRAWN_MAX, ENDLESS, LASTING, MODEL, UNREAD, Serving, bare_model,  # noqa: E402
+                     post, read_all, read_head)
 
 PROGRAM = ""
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
@@ -367,7 +367,7 @@ class BadRequestTest(ServerCase):
         self.assertIn(b" 4", self.server.raw(huge).split(b"\r\n")[0])
 
     def test_bodies_that_do_not_come_and_answers_that_last_block_nobody(self):
-        with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
+        with Serving(PROGRAM, *UNREAD) as server, contextlib.ExitStack() as stack:
             idle = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16777216\r\n\r\n"
             for _ in range(40):
                 stack.enter_context(server.connect()).sendall(idle + b"{")
@@ -492,7 +492,7 @@ class LoadTest(ServerCase):
 
     def test_a_client_that_leaves_frees_its_request(self):
         with tempfile.TemporaryDirectory() as folder, \
-                Serving(PROGRAM, *self.options, model=bare_model(folder)) as server:
+                Serving(PROGRAM, *UNREAD, model=bare_model(folder)) as server:
             for stream in (True, False):
                 before = server.metric("sluice_generated_tokens_total")
                 body = json.dumps({"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True,
@@ -568,7 +568,8 @@ class KeyTest(unittest.TestCase):
 
     def test_a_second_signal_ends_streams_with_an_error(self):
         with tempfile.TemporaryDirectory() as folder, \
-                Serving(PROGRAM, model=bare_model(folder)) as server, contextlib.ExitStack() as stack:
+                Serving(PROGRAM, *UNREAD, model=bare_model(folder)) as server, \
+                contextlib.ExitStack() as stack:
             kept = []
             for _ in range(20):  # each answers once more while the server drains
                 kept.append(stack.enter_context(server.connect()))
