@@ -395,8 +395,8 @@ class LeaveTest(unittest.TestCase):
 
 
 class PlacesTest(FramingCase):
-    """Connections that keep others out, or their own places too long."""
-    options = ("--max-connections", "8", "--idle-seconds", "2")
+    """Connections that keep others out."""
+    options = ("--max-connections", "8")
 
     def answered(self):
         return self.status(LAST) == 200
@@ -419,6 +419,11 @@ class PlacesTest(FramingCase):
             self.assertTrue(all(self.answered() for _ in range(20)))
             sock.sendall(GOOD[1:])  # the last of them, and no older one has had to give way to it
             self.assertEqual([answer[0] for answer in replies(read_all(sock))], [200])
+
+
+class DeadlineTest(FramingCase):
+    """Connections that keep their own places too long."""
+    options = ("--max-connections", "8", "--idle-seconds", "2")
 
     def is_closed(self, head, most, slowly):
         """Whether the server closes a connection that sends `most` bytes behind `head` around the
