@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -10,8 +11,26 @@
 namespace sluice::server {
 namespace {
 
+// A call that lasts until it is let go: meanwhile no other comes, however slow the test is.
+class Held {
+ public:
+  explicit Held(Deadlines* deadlines)
+      : entry_(deadlines->At(0, [this] {
+          entered_.set_value();
+          leave_.get_future().wait();
+        })) {
+    entered_.get_future().wait();
+  }
+  void LetGo() { leave_.set_value(); }
+
+ private:
+  std::promise<void> entered_, leave_;
+  const std::unique_ptr<Deadlines::Entry> entry_;
+};
+
 TEST(DeadlinesTest, CallsComeInTheOrderOfTheirTimes) {
   Deadlines deadlines;
+  Held held(&deadlines);
   const int64_t now = NowMicros();
   std::vector<int> order;
   std::promise<void> done;
@@ -20,6 +39,7 @@ TEST(DeadlinesTest, CallsComeInTheOrderOfTheirTimes) {
     done.set_value();
   });
   const auto sooner = deadlines.At(now + 1000, [&] { order.push_back(1); });
+  held.LetGo();
   done.get_future().wait();
   EXPECT_EQ(order, (std::vector{1, 2}));
 }
@@ -28,10 +48,12 @@ TEST(DeadlinesTest, WhatHasEndedIsNotCalled) {
   bool called = false;
   std::promise<void> done;
   Deadlines deadlines;
+  Held held(&deadlines);
   const int64_t now = NowMicros();
   auto ended = deadlines.At(now + 1000, [&] { called = true; });
   ended.reset();
   const auto other = deadlines.At(now + 1000, [&] { done.set_value(); });
+  held.LetGo();
   done.get_future().wait();
   EXPECT_FALSE(called);
 }

@@ -27,7 +27,7 @@ LOAD = ("--input-tokens", "8", "--output-tokens", "4")
 
 def bench(*arguments):
     return subprocess.run([PROGRAM, "bench", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=100, check=False)
+                          timeout=600, check=False)
 
 
 class OwnServer(unittest.TestCase):

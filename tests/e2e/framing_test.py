@@ -19,7 +19,7 @@ import threading
 import time
 import unittest
 
-from serving import DRAWN_MAX, ENDLESS, Serving, bare_model, read_all, read_head, replies
+from serving import DRAWN_MAX, ENDLESS, UNREAD, Serving, bare_model, read_all, read_head, replies
 
 PROGRAM = ""
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "gguf",
@@ -385,17 +385,18 @@ class LeaveTest(unittest.TestCase):
 
     def test_a_client_that_leaves_is_noticed(self):
         with tempfile.TemporaryDirectory() as folder, \
-                Serving(PROGRAM, model=bare_model(folder)) as server:
-            for data in (completion(ENDLESS), completion(ENDLESS, stream=True),
-                         completion(ENDLESS, version=b"1.0"), completion(ENDLESS) + LIVE,
-                         completion(ENDLESS, n=16, logprobs=5),
-                         completion(ENDLESS) + LIVE * 2000):  # more than is read ahead
-                self.assertLess(self.drawn_for_a_client_that_leaves(server, data), DRAWN_MAX, data[:300])
+                Serving(PROGRAM, *UNREAD, model=bare_model(folder)) as server:
+            for answers, data in ((1, completion(ENDLESS)), (1, completion(ENDLESS, stream=True)),
+                                  (1, completion(ENDLESS, version=b"1.0")), (1, completion(ENDLESS) + LIVE),
+                                  (16, completion(ENDLESS, n=16, logprobs=5)),
+                                  (1, completion(ENDLESS) + LIVE * 2000)):  # more than is read ahead
+                drawn = self.drawn_for_a_client_that_leaves(server, data)
+                self.assertLess(drawn, answers * DRAWN_MAX, data[:300])
 
 
 class PlacesTest(FramingCase):
-    """Connections that keep others out, or their own places too long."""
-    options = ("--max-connections", "8", "--idle-seconds", "2")
+    """Connections that keep others out."""
+    options = ("--max-connections", "8")
 
     def answered(self):
         return self.status(LAST) == 200
@@ -418,6 +419,11 @@ class PlacesTest(FramingCase):
             self.assertTrue(all(self.answered() for _ in range(20)))
             sock.sendall(GOOD[1:])  # the last of them, and no older one has had to give way to it
             self.assertEqual([answer[0] for answer in replies(read_all(sock))], [200])
+
+
+class DeadlineTest(FramingCase):
+    """Connections that keep their own places too long."""
+    options = ("--max-connections", "8", "--idle-seconds", "2")
 
     def is_closed(self, head, most, slowly):
         """Whether the server closes a connection that sends `most` bytes behind `head` around the

@@ -4,6 +4,7 @@ through the openai package, raw HTTP and `sluice generate`.
 
 Usage: grammar_test.py PROGRAM [unittest options]. Needs the openai package: $SLUICE_PYTHON.
 """
+import contextlib
 import json
 import os
 import re
@@ -128,10 +129,12 @@ class GrammarTest(unittest.TestCase):
             server.process.kill()
             server.process.wait()
         for child in children:
-            while os.path.exists(f"/proc/{child}"):
-                with open(f"/proc/{child}/stat", encoding="utf-8") as stat:
-                    if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
-                        break
+            # It may go between two looks, or in the middle of one.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                state = ""
+                while state != "Z":
+                    with open(f"/proc/{child}/stat", encoding="utf-8") as stat:
+                        state = stat.read().rsplit(")", 1)[1].split()[0]
 
     def test_the_terminal(self):
         run = subprocess.run([PROGRAM, "generate", model_path(), "--chat", "-p", "Name a city.",

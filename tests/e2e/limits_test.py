@@ -21,7 +21,7 @@ if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.execut
 
 import openai  # noqa: E402  (after the change of interpreter)
 
-from serving import ENDLESS, Serving, post as raw_post, read_head, tiny_model  # noqa: E402
+from serving import ENDLESS, UNREAD, Serving, post as raw_post, read_head, tiny_model  # noqa: E402
 
 PROGRAM = ""
 LONG = {"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True, "temperature": 0}
@@ -49,7 +49,7 @@ class LimitsTest(unittest.TestCase):
         cls.errors = open(os.path.join(cls.folder, "log"), "w+")
         cls.addClassCleanup(cls.errors.close)
         cls.server = cls.enterClassContext(
-            Serving(PROGRAM, "--device", "cpu", "--max-queue", "3", "--max-num-seqs", "2",
+            Serving(PROGRAM, *UNREAD, "--device", "cpu", "--max-queue", "3", "--max-num-seqs", "2",
                     "--api-key-file", cls.keys, model=cls.model, stderr=cls.errors))
 
     def client(self, key="one"):
@@ -107,7 +107,7 @@ class LimitsTest(unittest.TestCase):
 
     def test_prompts_that_wait_are_counted_in_tokens_too(self):
         ask = {"prompt": [5] * 30, "max_tokens": 1, "ignore_eos": True}
-        with Serving(PROGRAM, "--device", "cpu", "--max-num-seqs", "1", "--max-queue-tokens", "50",
+        with Serving(PROGRAM, *UNREAD, "--device", "cpu", "--max-num-seqs", "1", "--max-queue-tokens", "50",
                      model=self.model) as server, concurrent.futures.ThreadPoolExecutor(16) as pool:
             def post(_):
                 return server.request("POST", "/v1/completions", ask)

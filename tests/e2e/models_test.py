@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from serving import LASTING, Serving, bare_model, post
+from serving import LASTING, Serving, bare_model, post, read_all, read_head
 
 PROGRAM = ""
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
@@ -144,11 +144,10 @@ class OrderTest(unittest.TestCase):
             with server.connect() as sock:
                 body = json.dumps({**LASTING, "model": "b", "stream": True}).encode()
                 sock.sendall(post("/v1/completions", body, "Connection: close\r\n"))
-                data = sock.recv(65536)
+                read_head(sock)
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     leaving = pool.submit(server.json, "POST", "/v1/models/b/unload")
-                    while part := sock.recv(65536):
-                        data += part
+                    data = read_all(sock)
                     self.assertEqual(leaving.result()[0], 200)
                 # Its own time ended it, long after the order.
                 self.assertIn(b'"finish_reason":"timeout"', data)

@@ -334,7 +334,7 @@ class PageTest(unittest.TestCase):
     def test_the_page_is_small(self):
         with Serving(PROGRAM) as server:
             self.open(server)
-            self.assertTrue(first_paints(self.browser))
+            self.wait(lambda: first_paints(self.browser), "nothing is painted")
             size = loaded_bytes(self.browser)
             self.assertLess(size, BYTES_MAX)
             self.assertGreater(size, len(self.browser.page_source.encode()) // 2, "not all is counted")

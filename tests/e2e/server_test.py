@@ -10,6 +10,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -22,8 +23,8 @@ if os.environ.get("SLUICE_PYTHON") and os.environ["SLUICE_PYTHON"] != sys.execut
 
 import openai  # noqa: E402  (after the change of interpreter)
 
-from serving import (DRAWN_MAX, ENDLESS, LASTING, MODEL, Serving, bare_model, post,  # noqa: E402
-                     read_all, read_head)
+from serving import (DRAWN_MAX, ENDLESS, LASTING, MODEL, UNREAD, Serving, bare_model,  # noqa: E402
+                     post, read_all, read_head)
 
 PROGRAM = ""
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
@@ -367,7 +368,7 @@ class BadRequestTest(ServerCase):
         self.assertIn(b" 4", self.server.raw(huge).split(b"\r\n")[0])
 
     def test_bodies_that_do_not_come_and_answers_that_last_block_nobody(self):
-        with Serving(PROGRAM) as server, contextlib.ExitStack() as stack:
+        with Serving(PROGRAM, *UNREAD) as server, contextlib.ExitStack() as stack:
             idle = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16777216\r\n\r\n"
             for _ in range(40):
                 stack.enter_context(server.connect()).sendall(idle + b"{")
@@ -388,16 +389,22 @@ class BadRequestTest(ServerCase):
                 turn.wait(0.05)
 
     def test_bodies_past_the_shared_memory_are_refused_for_now(self):
-        # Each client announces and sends most of 256 MiB; the third does not fit beside two.
+        # Each client announces and sends most of 256 MiB; two fit, and three do not. Which of them is refused
+        # is a matter of time: what a client has sent may not have been read when the next one begins.
         with Serving(PROGRAM, "--max-body-bytes", str(1 << 28)) as server, \
                 contextlib.ExitStack() as stack:
             head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {1 << 28}\r\n\r\n"
             part = b" " * ((1 << 28) - 1)
-            for _ in range(2):
-                stack.enter_context(server.connect()).sendall(head.encode() + part)
-            answer = server.request("POST", "/tokenize", b" " * (1 << 28))
-            self.assertEqual(answer[0], 429)
-            self.assertGreater(int(answer[1]["Retry-After"]), 0)
+            socks = [stack.enter_context(server.connect()) for _ in range(3)]
+            for sock in socks[:2]:
+                sock.sendall(head.encode() + part)
+            self.assertEqual(select.select(socks[:2], [], [], 0)[0], [])
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socks[2].sendall(head.encode() + part)
+            answered = select.select(socks, [], [], 120)[0]
+            answer = read_head(answered[0]).lower()
+            self.assertIn(b" 429 ", answer.split(b"\r\n")[0])
+            self.assertRegex(answer, rb"\r\nretry-after: [1-9]")
             stack.close()
             turn = threading.Event()
             while server.request("POST", "/tokenize", {"prompt": "a"})[0] == 429:
@@ -492,7 +499,7 @@ class LoadTest(ServerCase):
 
     def test_a_client_that_leaves_frees_its_request(self):
         with tempfile.TemporaryDirectory() as folder, \
-                Serving(PROGRAM, *self.options, model=bare_model(folder)) as server:
+                Serving(PROGRAM, *UNREAD, model=bare_model(folder)) as server:
             for stream in (True, False):
                 before = server.metric("sluice_generated_tokens_total")
                 body = json.dumps({"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True,
@@ -568,7 +575,8 @@ class KeyTest(unittest.TestCase):
 
     def test_a_second_signal_ends_streams_with_an_error(self):
         with tempfile.TemporaryDirectory() as folder, \
-                Serving(PROGRAM, model=bare_model(folder)) as server, contextlib.ExitStack() as stack:
+                Serving(PROGRAM, *UNREAD, model=bare_model(folder)) as server, \
+                contextlib.ExitStack() as stack:
             kept = []
             for _ in range(20):  # each answers once more while the server drains
                 kept.append(stack.enter_context(server.connect()))

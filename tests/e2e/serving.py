@@ -16,8 +16,12 @@ import threading
 MODEL = "SmolLM2-135M-Instruct.Q4_1"
 # Tokens of an answer that no machine ends within a test: the quickest one writes 15,000 a second.
 ENDLESS = 500_000
-# A client that leaves costs so many tokens at most: some that were drawn before the server could know of it.
+# A client that leaves costs so many tokens of each of its answers at most: some that were drawn before the
+# server could know of it.
 DRAWN_MAX = ENDLESS // 10
+# For streams that a test opens and does not read on. Without it the server takes their clients for slow readers
+# and cancels their requests: those of a tiny model within a second, which a test may not see.
+UNREAD = ("--stream-buffer-bytes", str(1 << 30))
 # An answer that takes five seconds on every machine, and then ends well.
 LASTING = {"prompt": "a", "max_tokens": ENDLESS, "ignore_eos": True, "timeout": 5}
 

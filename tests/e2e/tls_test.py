@@ -17,7 +17,7 @@ import sys
 import tempfile
 import unittest
 
-from serving import DRAWN_MAX, ENDLESS, Serving, bare_model, post, read_all
+from serving import DRAWN_MAX, ENDLESS, UNREAD, Serving, bare_model, post, read_all
 
 PROGRAM = ""
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
@@ -139,12 +139,14 @@ class TlsTest(unittest.TestCase):
 
         body = json.dumps({**BODY, "max_tokens": ENDLESS, "ignore_eos": True, "stream": True}).encode()
         with tempfile.TemporaryDirectory() as folder, \
-                Serving(PROGRAM, "--tls-cert", CERT, "--tls-key", KEY, model=bare_model(folder)) as server:
+                Serving(PROGRAM, *UNREAD, "--tls-cert", CERT, "--tls-key", KEY,
+                        model=bare_model(folder)) as server:
             raw = socket.create_connection(("127.0.0.1", server.port), timeout=60)
             with context().wrap_socket(raw, server_hostname="localhost") as sock:
                 sock.sendall(post("/v1/completions", body))
                 sock.recv(100)
-                self.assertEqual(metric(server, "vllm:num_requests_running"), 1)
+                while metric(server, "vllm:num_requests_running") != 1:  # told behind the first step
+                    pass
             while metric(server, "vllm:num_requests_running"):
                 pass
             self.assertLess(metric(server, "sluice_generated_tokens_total"), DRAWN_MAX)
