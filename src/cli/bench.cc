@@ -17,6 +17,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/bench_ceilings.h"
+#include "cli/bench_kernels.h"
 #include "cli/bench_mix.h"
 #include "cli/bench_rate.h"
 #include "cli/bench_serve.h"
@@ -46,6 +47,7 @@ struct BenchOptions {
   std::vector<int32_t> text_ids;  // of it, as a prompt
   int repeat = 5;
   bool ceilings = false;
+  bool kernels = false;
   bool json = false;
   std::string synthetic, dtype;  // a model without a file; both may be empty
   ServeBenchOptions serve;
@@ -389,6 +391,17 @@ Status ReadPrompt(Engine& engine, BenchOptions* options) {
   return OkStatus();
 }
 
+Status RunKernels(const BenchOptions& options) {
+  if (!options.text_file.empty()) {
+    return InvalidArgument("--text goes with figures of answers; leave it or --kernels out",
+                           "text");
+  }
+  return RunKernelBench(options.engine, {.prompt_tokens = options.prompt_tokens,
+                                         .decodes = Decodes(options),
+                                         .runs = options.repeat,
+                                         .json = options.json});
+}
+
 Status RunBench(BenchOptions options) {
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = false;
@@ -397,6 +410,7 @@ Status RunBench(BenchOptions options) {
   const int asked_max = engine_options.max_model_len;
   SLUICE_RETURN_IF_ERROR(
       CheckFits(options, asked_max > 0 ? asked_max : std::numeric_limits<int>::max()));
+  if (options.kernels) return RunKernels(options);
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(engine_options));
   const EngineInfo info = engine->Info();
   SLUICE_RETURN_IF_ERROR(ReadPrompt(*engine, &options));
@@ -510,6 +524,9 @@ Action SetUpBench(CLI::App& app) {
       "number format of --synthetic (the default is bf16), one of " + files::SyntheticDTypes());
   app.add_flag("--ceilings", options->ceilings,
                "measure what this machine can read and multiply; MODEL is optional");
+  app.add_flag("--kernels", options->kernels,
+               "what each kernel takes of a prefill and of a decode step, op by op and without "
+               "graphs");
   app.add_flag("--json", options->json, "print one JSON object");
   app.get_option("model")->required(false);
   AddServeBenchOptions(app, &options->serve);

@@ -33,8 +33,8 @@ constexpr const char* kOfServe[] = {"--url",        "--key-file",    "--input-to
                                     "--requests",   "--prompts",     "--vocab-size",   "--rate",
                                     "--burstiness", "--concurrency", "--goodput",      "--warmup",
                                     "--timeout",    "--detailed"};
-constexpr const char* kOfEngine[] = {"--prompt-tokens", "--context", "--batch",   "--mix",
-                                     "--text",          "--repeat",  "--ceilings"};
+constexpr const char* kOfEngine[] = {"--prompt-tokens", "--context", "--batch",    "--mix",
+                                     "--text",          "--repeat",  "--ceilings", "--kernels"};
 
 // The server of this program, in this process.
 struct LocalServer {

@@ -16,8 +16,9 @@
 #include "sluice/status.h"
 
 namespace sluice::ops {
+class CallObserver;
 class OpTable;
-}
+}  // namespace sluice::ops
 
 namespace sluice::device {
 
@@ -48,6 +49,10 @@ class Stream {
   bool checks_each_op() const { return checks_each_op_; }
   // No work is put on it: ops note their calls there (ops::CallList).
   bool lists_calls() const { return lists_calls_; }
+  // Is told of each op that is put on the stream (ops/call_observer.h), for measurements; null, as
+  // at first: nobody is.
+  ops::CallObserver* observer() const { return observer_; }
+  void Observe(ops::CallObserver* observer) { observer_ = observer; }
   virtual Status Synchronize() = 0;
   virtual Status Record(Event& event) = 0;
   // Later work of this stream waits; the host does not. For the copies of KV between processes and
@@ -64,6 +69,7 @@ class Stream {
 
  private:
   const bool checks_each_op_, lists_calls_;
+  ops::CallObserver* observer_ = nullptr;
 };
 
 // Owns a range of memory; frees it when destroyed, which is after the work that uses it. Move-only.
@@ -157,8 +163,8 @@ class Device {
     return Status(StatusCode::kUnimplemented,
                   ToString(facts().id) + " has no measurement of its ceilings");
   }
-  // The implementations of every op that this device has. The one name from above that this folder
-  // knows, and only as a name: whoever opens a device gets both, and nothing here looks inside.
+  // The implementations of every op that this device has. This and CallObserver are what this
+  // folder knows from above, and only as names: nothing here looks inside.
   virtual const ops::OpTable& ops() const = 0;
 };
 

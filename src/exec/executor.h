@@ -125,6 +125,10 @@ class Executor : public StepRunner {
   // plan, while those blocks are free. Nothing where a step is too small for it.
   Status WarmUp();
 
+  // Is told of each op of the steps that are launched from here on, but for those that graphs
+  // replay; null: nobody is.
+  void Observe(ops::CallObserver* observer) { stream_->Observe(observer); }
+
   int in_flight() const { return static_cast<int>(unfinished_.size()); }
   // The buckets captured so far.
   std::vector<BucketShape> captured() const {

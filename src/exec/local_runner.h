@@ -47,6 +47,10 @@ class LocalRunner : public StepRunner {
     return executor_->Launch(plan, sink);
   }
 
+  device::Device& device() { return *device_; }
+  // As Executor::Observe.
+  void Observe(ops::CallObserver* observer) { executor_->Observe(observer); }
+
  private:
   // A model that is to be loaded, with what guesses beside it.
   struct Planned {

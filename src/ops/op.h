@@ -20,6 +20,7 @@
 #include "base/str_cat.h"
 #include "device/device.h"
 #include "ops/call_list.h"
+#include "ops/call_observer.h"
 #include "sluice/status.h"
 
 namespace sluice::ops {
@@ -167,6 +168,7 @@ class Bound {
            [bound = *this, args](device::Stream& on) { return bound(on, args); }});
       return OkStatus();
     }
+    if (stream.observer() != nullptr) return Observed(stream, args);
     SLUICE_RETURN_IF_ERROR(implementation_->run(stream, desc_, args));
     if (!stream.checks_each_op()) return OkStatus();
     return stream.Synchronize().WithContext(implementation_->name);
@@ -177,6 +179,13 @@ class Bound {
   const typename Op::Desc& desc() const { return desc_; }
 
  private:
+  Status Observed(device::Stream& stream, const typename Op::Args& args) const {
+    const CallOf<Op> call(implementation_->name, desc_, args);
+    SLUICE_RETURN_IF_ERROR(stream.observer()->Before(stream, call));
+    SLUICE_RETURN_IF_ERROR(implementation_->run(stream, desc_, args));
+    return stream.observer()->Behind(stream, call);
+  }
+
   const Implementation<Op>* implementation_ = nullptr;
   typename Op::Desc desc_;
 };

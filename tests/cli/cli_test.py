@@ -54,6 +54,11 @@ class Errors(Refusals):
         self.refuse(2, ["choice", "empty"], "generate", MODEL, "-p", "x", "--choice", "")
         self.refuse(2, ["--force-op"], "generate", MODEL, "-p", "x", "--force-op", "nothing")
         self.refuse(2, ["--no-such-flag"], "bench", MODEL, "--no-such-flag")
+        self.refuse(2, ["--kernels", "--serve"], "bench", MODEL, "--serve", "--kernels")
+        self.refuse(2, ["--text", "--kernels"], "bench", MODEL, "--kernels", "--text", "x")
+        self.refuse(2, ["blocks of the KV cache", "--kv-memory"], "bench", "--synthetic", "tiny",
+                    "--device", "cpu", "--kernels", "--batch", "8", "--context", "100",
+                    "--prompt-tokens", "8", "--kv-memory", "64KiB")
         self.refuse(2, ["model"], "bench")
         self.refuse(2, ["nope", "llama-3.1-8b, qwen3-8b"], "bench", "--synthetic", "nope")
         self.refuse(2, ["q4", "bf16, f16, fp8, q8_0, q4_k"], "bench", "--synthetic", "tiny", "--dtype", "q4")
@@ -508,6 +513,64 @@ class Others(unittest.TestCase):
         for row in json.loads(done.stdout)["results"]:
             above = any((row[share] or 0) > 1 for share in ["compute_share", "read_share"])
             self.assertEqual(row["above_ceiling"], above)
+
+    def kernels(self, *arguments):
+        done = run("bench", "--kernels", "--json", "--repeat", "2", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        measured = json.loads(done.stdout)
+        self.assertFalse(measured["graphs"])
+        for result in measured["results"]:
+            self.assertAlmostEqual(result["total_seconds"],
+                                   sum(row["total_seconds"] for row in result["kernels"]))
+            for row in result["kernels"]:
+                self.assertGreater(row["calls"], 0)
+                self.assertGreaterEqual(row["total_seconds"], 0)
+        return measured
+
+    def test_kernels_of_a_prefill_and_of_decode_steps(self):
+        figures = ["--prompt-tokens", "20", "--context", "0,40", "--batch", "1,3"]
+        for device in ["cpu", "xpu"]:
+            measured = self.kernels("--synthetic", "tiny", "--device", device, *figures)
+            self.assertEqual("host" in measured["clock"], device == "cpu")
+            self.assertGreater(measured["ceilings"]["bytes_per_second"], 0)
+            found = [(row["kind"], row["prompt_tokens"], row["context"], row["batch"])
+                     for row in measured["results"]]
+            self.assertEqual(found, [("prefill", 20, 0, 1), ("decode", 0, 0, 1), ("decode", 0, 0, 3),
+                                     ("decode", 0, 40, 1), ("decode", 0, 40, 3)])
+            for result in measured["results"]:
+                rows = 20 if result["kind"] == "prefill" else result["batch"]
+                by_op = {row["op"]: row for row in result["kernels"]}
+                # A model of two layers of width 64 with 4 heads of 16 and 2 of KV in 16 bits.
+                self.assertEqual(by_op["attention"]["calls"], 2)
+                down = [row for row in result["kernels"]
+                        if row["op"] == "linear" and "64x128" in row["shape"]]
+                self.assertEqual([row["flops"] for row in down], [2 * rows * 64 * 128])
+                self.assertGreater(down[0]["bytes"], 2 * 64 * 128)
+                if result["kind"] == "decode":
+                    # The first step behind the context is not counted, and two are.
+                    context = max(result["context"], 1) + 2.5
+                    self.assertEqual(by_op["attention"]["flops"], 2 * rows * context * 64 * 2)
+
+    def test_kernels_of_layers_with_windows_states_and_experts(self):
+        models = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
+        for name, op in [("gemma3", "attention"), ("deepseek_v2", "latent_attention"), ("mamba2", "ssd"),
+                         ("gpt_oss", "grouped_linear"), ("lfm2", "short_conv"),
+                         ("qwen3_next", "gated_delta")]:
+            measured = self.kernels(os.path.join(models, name), "--device", "cpu", "--prompt-tokens",
+                                    "36", "--context", "20", "--batch", "3", "--max-batch-tokens",
+                                    "16", "--max-num-seqs", "4")
+            for result in measured["results"]:
+                row = next(row for row in result["kernels"] if row["op"] == op)
+                self.assertGreater(row["bytes"], 0)
+                self.assertGreater(row["flops"], 0)
+
+    def test_kernels_as_text(self):
+        done = run("bench", "--kernels", MODEL, "--device", "cpu", "--prompt-tokens", "8",
+                   "--batch", "2", "--repeat", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ["op by op without graphs", "prefill of 8 tokens", "a decode step of 2 sequences",
+                      "attention", " % of reads", "keep_drawn"]:
+            self.assertIn(words, done.stdout)
 
     def test_ceilings(self):
         for model in [[], [MODEL]]:

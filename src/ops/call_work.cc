@@ -1,0 +1,224 @@
+#include "ops/call_work.h"
+
+#include <boost/pfr.hpp>
+#include <cmath>
+#include <type_traits>
+
+#include "base/str_cat.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/draft_tokens.h"
+#include "ops/embedding.h"
+#include "ops/experts.h"
+#include "ops/fake_balance_experts.h"
+#include "ops/gate.h"
+#include "ops/grouped_linear.h"
+#include "ops/latent_attention.h"
+#include "ops/linear.h"
+#include "ops/map_experts.h"
+#include "ops/norm.h"
+#include "ops/place_tokens.h"
+#include "ops/pool.h"
+#include "ops/recurrent.h"
+#include "ops/rope_kv.h"
+#include "ops/sampling.h"
+#include "ops/token_counts.h"
+
+namespace sluice::ops {
+namespace {
+
+struct Need {
+  double bytes = 0, flops = 0;
+};
+
+double BytesOf(const Tensor& tensor) {
+  if (tensor.empty()) return 0;
+  return static_cast<double>(RowBytes(tensor.dtype, static_cast<size_t>(tensor.size())));
+}
+template <class... Tensors>
+double BytesOf(const Tensor& first, const Tensors&... others) {
+  return BytesOf(first) + (BytesOf(others) + ...);
+}
+
+// Every tensor of the call once.
+template <class Args>
+double BytesOfAll(const Args& args) {
+  double bytes = 0;
+  boost::pfr::for_each_field(args, [&bytes](const auto& field) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Tensor>) bytes += BytesOf(field);
+  });
+  return bytes;
+}
+
+// Most ops go over their arguments and are held against nothing else.
+template <class Desc, class Args>
+Need NeedOf(const Desc&, const Args& args, const StepSizes&) {
+  return {BytesOfAll(args)};
+}
+
+// What is changed in place is read and written.
+Need NeedOf(const Norm::Desc& desc, const Norm::Args& args, const StepSizes&) {
+  return {BytesOfAll(args) + (desc.add ? BytesOf(args.residual) : 0)};
+}
+Need NeedOf(const QkNorm::Desc& desc, const QkNorm::Args& args, const StepSizes&) {
+  const double heads = desc.q_heads + desc.kv_heads, all = heads + desc.kv_heads;
+  return {2 * BytesOf(args.qkv) * heads / all + BytesOf(args.q_weight, args.k_weight)};
+}
+Need NeedOf(const PlainActivation::Desc&, const PlainActivation::Args& args, const StepSizes&) {
+  return {2 * BytesOf(args.x)};
+}
+Need NeedOf(const SoftCap::Desc&, const SoftCap::Args& args, const StepSizes&) {
+  return {2 * BytesOf(args.x)};
+}
+Need NeedOf(const SigmoidGate::Desc&, const SigmoidGate::Args& args, const StepSizes&) {
+  return {2 * BytesOf(args.x) + BytesOf(args.gate)};
+}
+Need NeedOf(const ScaleExperts::Desc&, const ScaleExperts::Args& args, const StepSizes&) {
+  return {2 * BytesOf(args.x) + BytesOf(args.weights, args.places)};
+}
+
+double WeightBytes(const PackedWeight& weight) {
+  return BytesOf(weight.data, weight.scales, weight.order);
+}
+
+Need NeedOf(const Linear::Desc& desc, const Linear::Args& args, const StepSizes&) {
+  return {WeightBytes(*args.weight) + BytesOfAll(args),
+          2.0 * static_cast<double>(args.x.dims[0] * desc.n * desc.k)};
+}
+
+Need NeedOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, const StepSizes&) {
+  const double experts = desc.experts;
+  const double product = 2.0 * static_cast<double>(desc.each.n * desc.each.k);
+  const auto rows = static_cast<double>(args.out.dims[0]);
+  const double taken = desc.by_columns ? experts : experts * (1 - std::pow(1 - 1 / experts, rows));
+  return {WeightBytes(*args.weight) * taken / experts + BytesOfAll(args),
+          rows * product * (desc.by_columns ? experts : 1)};
+}
+
+// K and V of one position.
+double PositionBytes(const KvDesc& kv) {
+  const auto bytes = [&kv](int head_dim) {
+    return static_cast<double>(RowBytes(kv.dtype, static_cast<size_t>(head_dim))) +
+           (KvHasScales(kv.dtype) && head_dim > 0 ? sizeof(float) : 0);
+  };
+  return kv.kv_heads * (bytes(kv.k_head_dim) + bytes(kv.v_head_dim));
+}
+
+// What the rows of a step see: positions, each counted once for a sequence, and pairs of a row and
+// a position.
+struct Seen {
+  double positions = 0, pairs = 0;
+};
+Seen SeenBy(const Attention::Desc& desc, const StepSizes& step) {
+  Seen seen;
+  for (size_t s = 0; s < step.contexts.size(); ++s) {
+    const int64_t context = step.contexts[s], first = context - step.query_tokens[s];
+    if (first == context) continue;
+    for (int64_t row = first; row < context; ++row) {
+      seen.pairs += static_cast<double>(EndOfVisible(desc, row, context) - FirstVisible(desc, row));
+    }
+    seen.positions +=
+        static_cast<double>(EndOfVisible(desc, context - 1, context) - FirstVisible(desc, first));
+  }
+  return seen;
+}
+
+Need NeedOf(const Attention::Desc& desc, const Attention::Args& args, const StepSizes& step) {
+  const Seen seen = SeenBy(desc, step);
+  return {BytesOf(args.q, args.out) + seen.positions * PositionBytes(desc.kv),
+          2.0 * seen.pairs * desc.q_heads * (desc.kv.k_head_dim + desc.kv.v_head_dim)};
+}
+Need NeedOf(const LatentAttention::Desc& desc, const LatentAttention::Args& args,
+            const StepSizes& step) {
+  const Seen seen = SeenBy({}, step);
+  return {BytesOf(args.q, args.out) + seen.positions * PositionBytes(desc.kv),
+          2.0 * seen.pairs * desc.heads * (desc.key_width + desc.value_width)};
+}
+
+// Q, K and V are read once; Q is written, in place or not, and K and V go to the cache.
+Need NeedOf(const RopeKv::Desc& desc, const RopeKv::Args& args, const StepSizes&) {
+  const auto tokens = static_cast<double>(args.positions.dims[0]);
+  const double in_place = args.q_out.empty() ? BytesOf(args.qkv) : 0;
+  return {BytesOf(args.qkv, args.positions, args.slots, args.q_out) + in_place +
+          tokens * (PositionBytes(desc.kv) + desc.rotary_dims * sizeof(float))};
+}
+
+Need NeedOf(const Embedding::Desc& desc, const Embedding::Args& args, const StepSizes&) {
+  const auto row = static_cast<double>(RowBytes(desc.table, static_cast<size_t>(desc.hidden)));
+  return {BytesOf(args.ids, args.out) + static_cast<double>(args.ids.size()) * row};
+}
+Need NeedOf(const GatherRows::Desc&, const GatherRows::Args& args, const StepSizes&) {
+  return {2 * BytesOf(args.out) + BytesOf(args.rows)};
+}
+
+// The state of each sequence is read and written, beside what the tokens have.
+template <class Desc, class Args>
+Need RecurrentNeed(const Desc& desc, const Args& args, double flops_of_token) {
+  const auto sequences = static_cast<double>(args.context.dims[0]);
+  Args tokens = args;
+  tokens.state = {};
+  return {BytesOfAll(tokens) + 2 * sequences * static_cast<double>(desc.numbers()) * sizeof(float),
+          static_cast<double>(args.out.dims[0]) * flops_of_token};
+}
+Need NeedOf(const ShortConv::Desc& desc, const ShortConv::Args& args, const StepSizes&) {
+  return RecurrentNeed(desc, args, 2.0 * desc.kernel * static_cast<double>(desc.channels));
+}
+Need NeedOf(const GatedDelta::Desc& desc, const GatedDelta::Args& args, const StepSizes&) {
+  return RecurrentNeed(desc, args, 7.0 * static_cast<double>(desc.numbers()));
+}
+Need NeedOf(const Ssd::Desc& desc, const Ssd::Args& args, const StepSizes&) {
+  return RecurrentNeed(desc, args, 5.0 * static_cast<double>(desc.numbers()));
+}
+
+// Ops that note a number or choose a token for a row, beside tables of every slot: a few bytes.
+template <class Op>
+inline constexpr bool kCounted =
+    !std::is_same_v<Op, PlaceTokens> && !std::is_same_v<Op, SetCounts> &&
+    !std::is_same_v<Op, ResolveRows> && !std::is_same_v<Op, KeepDrawn> &&
+    !std::is_same_v<Op, NextTokens> && !std::is_same_v<Op, KeepGuesses> &&
+    !std::is_same_v<Op, ResolveTokens>;
+
+Need NeedOf(const Sample::Desc&, const Sample::Args& args, const StepSizes&) {
+  return {BytesOf(args.logits, args.rows, args.outputs, args.distributions)};
+}
+
+template <class Op>
+void Describe(const CallOf<Op>& call, const StepSizes& step, CallWork* work) {
+  work->shape = call.desc.ToString();
+  if constexpr (std::is_same_v<Op, Linear>) work->shape += StrCat(", ", call.args.x.dims[0]);
+  if constexpr (!kCounted<Op>) return;
+  const Need need = NeedOf(call.desc, call.args, step);
+  work->known = true;
+  work->bytes = need.bytes;
+  work->flops = need.flops;
+}
+
+template <class... Ops>
+struct OpList {
+  static CallWork WorkOf(const ObservedCall& call, const StepSizes& step) {
+    CallWork work;
+    const auto take = [&]<class Op>(const CallOf<Op>* of) {
+      if (of != nullptr) Describe(*of, step, &work);
+      return of != nullptr;
+    };
+    (void)(take(dynamic_cast<const CallOf<Ops>*>(&call)) || ...);
+    return work;
+  }
+  static std::vector<std::string_view> Names() { return {Ops::kName...}; }
+};
+using Known =
+    OpList<Linear, GroupedLinear, Attention, LatentAttention, Norm, QkNorm, RopeKv, GatedActivation,
+           PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens, RouteExperts,
+           GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm,
+           SigmoidGate, SigmoidGateScaleAdd, ShortConv, GatedDelta, Ssd, Pool, PlaceTokens, Sample,
+           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
+
+}  // namespace
+
+CallWork WorkOf(const ObservedCall& call, const StepSizes& step) {
+  return Known::WorkOf(call, step);
+}
+
+std::vector<std::string_view> OpsOfKnownShape() { return Known::Names(); }
+
+}  // namespace sluice::ops
