@@ -161,6 +161,7 @@ enum class HfScales {
   kGranite,  // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
              // divided by "logits_scaling"
   kCohere,   // logits are multiplied by "logit_scale"
+  kGemma4,   // as kGemma, but scores are not scaled
 };
 
 // Whether scores fall with the distance (ALiBi) instead of rotating Q and K.
@@ -208,6 +209,10 @@ struct ArchitectureInfo {
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
   bool hf_norms_add_one = false;
   bool qk_norm_behind_rope = false;  // ModelConfig::qk_norm_behind_rope
+  // Each head of V has a norm without weights.
+  bool v_norm = false;
+  // What a layer leaves in the residual stream is multiplied by a weight of its own.
+  bool layer_scales = false;
   // ModelConfig::embedding_norm. Of an encoder it is also what the first layer reads.
   bool embedding_norm = false;
   // Positions have a table, as many rows as the context is long, whose rows are added to the

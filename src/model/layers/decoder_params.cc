@@ -47,6 +47,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
     list->Mlp(i);
   }
   if (after) list->Norm(i, "mlp_post_norm", names.mlp_post_norm, "post_ffw_norm");
+  list->LayerScale(i);
 }
 
 }  // namespace

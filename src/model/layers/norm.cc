@@ -4,7 +4,8 @@
 
 namespace sluice::model::layers {
 
-Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
+Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of,
+                        const ops::Tensor& scale) {
   const files::ModelConfig& config = binder.config;
   const files::ModelNorm model_norm = files::InfoOf(config.architecture).norm;
   ops::Norm::Desc desc;
@@ -19,11 +20,13 @@ Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
   // stands beside.
   if (of != Of::kBranch) desc.eps /= config.residual_scale * config.residual_scale;
   desc.add = of == Of::kSum;
+  desc.scaled = !scale.empty();
   desc.bias = !name.empty() && model_norm == files::ModelNorm::kLayer;
   if (of == Of::kStream) desc.activation = ops::ResidualDType(desc.activation);
   desc.f32_residual = of != Of::kBranch && ops::ResidualDType(desc.activation) != desc.activation;
   Norm norm;
   norm.of_ = of;
+  norm.scale_ = scale;
   SLUICE_ASSIGN_OR_RETURN(norm.norm_, binder.Bind<ops::Norm>(desc));
   if (!name.empty()) norm.weight_ = binder.Get(name)->tensor;
   if (desc.bias) norm.bias_ = binder.Get(name + "_bias")->tensor;
@@ -45,6 +48,7 @@ Status Norm::operator()(device::Stream& stream, const Activations& a) const {
     case Of::kSum:
       args.x = a.branch;
       args.residual = a.hidden;
+      args.scale = scale_;
       args.out = a.normed;
       break;
     case Of::kStream:

@@ -136,8 +136,11 @@ ops::Support AttentionSupports(AttentionProducts products, const ops::Attention:
         "models with ALiBi, with chunks of attention or with queries that grow with their position "
         "do not run on CUDA; use --device cpu or xpu");
   }
-  if (desc.head_dim > 256)
-    return ops::Support::No(StrCat("heads of ", desc.head_dim, " numbers, at most 256"));
+  if (desc.head_dim > 256) {
+    return ops::Support::No(StrCat("models with heads of ", desc.head_dim,
+                                   " numbers do not run on CUDA, whose kernels take at most 256; "
+                                   "use --device cpu or xpu"));
+  }
   if (products == AttentionProducts::kF32) return support;
   if (desc.head_dim % 8 != 0)
     return ops::Support::No(StrCat("heads of ", desc.head_dim, " numbers are no multiple of 8"));
