@@ -138,6 +138,7 @@ struct HfExperts {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
   // Two tensors have all experts instead: of each its gate's rows, then those of up; and down.
   std::string_view stacked_gate_up, stacked_down;
+  bool stacked_bare = false;  // in tensors of that very name, without ".weight"
   // They lie as columns, [experts, columns, rows], in tensors of that very name.
   bool transposed = false;
   bool interleaved = false;     // rows of gate and up take turns

@@ -18,7 +18,11 @@ inline constexpr ArchitectureInfo kGemma4Rows[] = {
      .hf_keys = kGemmaKeys, .hf_tensors = kGemmaTensors,
      .norm_places = NormPlaces::kAround,
      .layers = LayerRule::kPeriodicWindow, .window_period = 6, .local_rope = true,
-     .hf_biases = kAttentionBiases, .qk_norm = QkNormKind::kHead, .v_norm = true,
+     .hf_biases = kAttentionBiases,
+     .hf_experts = {.block = "", .router = "router.proj",
+                    .stacked_gate_up = "experts.gate_up_proj",
+                    .stacked_down = "experts.down_proj", .stacked_bare = true},
+     .qk_norm = QkNormKind::kHead, .v_norm = true,
      .layer_scales = true, .activation = ActivationKind::kGeluTanh,
      .hf_scales = HfScales::kGemma4, .in_multimodal = true},
 };

@@ -12,13 +12,6 @@ constexpr int kPerLayerWidth = 256;
 constexpr float kRopePortion = 0.25f;
 
 Status RefuseUnsupported(const JsonFields& fields) {
-  bool experts = false;
-  SLUICE_RETURN_IF_ERROR(fields.Bool("enable_moe_block", &experts));
-  if (experts) {
-    return BadModel(
-        "\"enable_moe_block\" is true; Gemma 4 models with experts beside the dense part are not "
-        "supported, those without are");
-  }
   int width = fields.IsNull("hidden_size_per_layer_input") ? 0 : kPerLayerWidth;
   SLUICE_RETURN_IF_ERROR(fields.Int("hidden_size_per_layer_input", {0, kHiddenRange.max}, &width));
   if (width > 0) {
@@ -33,6 +26,26 @@ Status RefuseUnsupported(const JsonFields& fields) {
                            "; Gemma 4 models whose last layers read the KV of others are not "
                            "supported, those where it is 0 are"));
   }
+  return OkStatus();
+}
+
+Status ReadExperts(const JsonFields& fields, ModelConfig* config) {
+  bool enabled = false;
+  SLUICE_RETURN_IF_ERROR(fields.Bool("enable_moe_block", &enabled));
+  if (!enabled) return OkStatus();
+  ExpertsConfig experts;
+  experts.renormalize = experts.scales = experts.beside_dense = true;
+  const IntRange some = {1, kExpertsRange.max};
+  SLUICE_RETURN_IF_ERROR(fields.Int("num_experts", some, &experts.count));
+  SLUICE_RETURN_IF_ERROR(fields.Int("top_k_experts", kExpertsPerTokenRange, &experts.per_token));
+  SLUICE_RETURN_IF_ERROR(fields.Int("moe_intermediate_size", kIntermediateRange, &experts.width));
+  if (experts.count == 0 || experts.per_token == 0 || experts.width == 0) {
+    return BadModel(
+        "\"enable_moe_block\" is true; then \"num_experts\", \"top_k_experts\" and "
+        "\"moe_intermediate_size\" are needed");
+  }
+  config->experts = experts;
+  for (LayerConfig& layer : config->layers) layer.experts = true;
   return OkStatus();
 }
 
@@ -105,6 +118,7 @@ Status ReadHfGemma4(const JsonFields& fields, ModelConfig* config) {
     if (of_layers) SLUICE_RETURN_IF_ERROR(ReadLayer(*of_layers, i, &layer));
   }
   SLUICE_RETURN_IF_ERROR(CheckKinds(*config));
+  SLUICE_RETURN_IF_ERROR(ReadExperts(fields, config));
   // Whole heads are rotated, those of some pairs by nothing.
   config->rope.rotary_dims = config->head_dim_of(config->layers.back());
   config->local_rope.rotary_dims = config->head_dim;

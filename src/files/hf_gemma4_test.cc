@@ -92,6 +92,18 @@ TEST(HfGemma4Test, ReadsWhatTransformersWritesOfEachLayer) {
   EXPECT_EQ(config.rope.rotary_dims, 64);
 }
 
+TEST(HfGemma4Test, ExpertsStandBesideTheDensePartOfEveryLayer) {
+  const ModelConfig config = Good(R"({"enable_moe_block":true,"num_experts":8,"top_k_experts":2,
+      "moe_intermediate_size":48})");
+  EXPECT_EQ(config.experts.count, 8);
+  EXPECT_EQ(config.experts.per_token, 2);
+  EXPECT_EQ(config.experts.width, 48);
+  EXPECT_TRUE(config.experts.renormalize && config.experts.scales && config.experts.beside_dense);
+  EXPECT_EQ(config.intermediate_size, 96);
+  for (const LayerConfig& layer : config.layers) EXPECT_TRUE(layer.experts && layer.mlp);
+  EXPECT_EQ(Good(R"({"num_experts":8,"top_k_experts":2})").experts.count, 0);
+}
+
 TEST(HfGemma4Test, TheLastLayerSeesEverythingWhateverTheFileSays) {
   const ModelConfig config =
       Good(R"({"layer_types":["sliding_attention","full_attention","sliding_attention"]})");
@@ -102,7 +114,11 @@ TEST(HfGemma4Test, TheLastLayerSeesEverythingWhateverTheFileSays) {
 
 TEST(HfGemma4Test, RefusesWhatIsNotSupported) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"enable_moe_block":true})", "\"enable_moe_block\" is true"},
+      {R"({"enable_moe_block":true})",
+       "\"top_k_experts\" and \"moe_intermediate_size\" are needed"},
+      {R"({"enable_moe_block":true,"num_experts":4,"top_k_experts":5,"moe_intermediate_size":8})",
+       "5 experts of 4"},
+      {R"({"enable_moe_block":true,"num_experts":0})", "\"num_experts\" is 0"},
       {R"({"hidden_size_per_layer_input":256})", "\"hidden_size_per_layer_input\" is 256"},
       {R"({"num_kv_shared_layers":1})", "\"num_kv_shared_layers\" is 1"},
       {R"({"use_bidirectional_attention":"all"})", "not causal"},

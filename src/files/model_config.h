@@ -163,9 +163,13 @@ struct ExpertsConfig {
   int groups = 1, groups_kept = 1;  // a token's experts come from some groups of them
   bool renormalize = false;         // the weights of a token's experts add up to `scale`
   float scale = 1.0f;               // of the weights
-  bool weighs_inputs = false;       // an expert reads the token times its weight
-  int shared_width = 0;             // of an expert that every token takes; 0: none
-  bool shared_gate = false;         // which is multiplied by the sigmoid of a product of its own
+  bool scales = false;              // a weight is multiplied by a number of its expert, too
+  // A dense feed-forward part stands beside them, each with a norm of its own before and behind, as
+  // the router has one before.
+  bool beside_dense = false;
+  bool weighs_inputs = false;  // an expert reads the token times its weight
+  int shared_width = 0;        // of an expert that every token takes; 0: none
+  bool shared_gate = false;    // which is multiplied by the sigmoid of a product of its own
 };
 
 // The heads of kLinear, kMamba and kLightning layers. A key head serves value_heads / key_heads

@@ -326,6 +326,10 @@ CASES = {
         hidden_size_per_layer_input=0, rope_parameters={
             "sliding_attention": rope("default", 100.0),
             "full_attention": rope("proportional", 1000.0, partial_rotary_factor=0.5)}), SMALL),
+    "gemma4_moe": ("Gemma4Text", dict(
+        NARROW, num_hidden_layers=2, head_dim=16, global_head_dim=32, sliding_window=8,
+        hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=6, top_k_experts=2,
+        moe_intermediate_size=24, tie_word_embeddings=True), SMALL),
 }
 
 
@@ -344,6 +348,10 @@ def randomize(model, seed):
             adds_one = kind.startswith(("Gemma2", "Gemma3")) or "Nemotron" in kind or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
                                                                 "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise
+        elif name.endswith("router.scale"):
+            value = parameter.shape[0] ** 0.5 * (1.0 + 0.25 * noise)
+        elif name.endswith("per_expert_scale"):
+            value = 1.0 + 0.25 * noise
         elif name.endswith("A_log"):
             value = noise - 3.0  # states that last for dozens of tokens, and some that don't
         elif name.endswith("gate_up_proj_bias"):

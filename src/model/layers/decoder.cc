@@ -164,6 +164,10 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
 }
 
 Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
+  if (config_.layers[layer].experts && config_.experts.beside_dense) {
+    SLUICE_ASSIGN_OR_RETURN(DenseAndExperts both, DenseAndExperts::Make(binder, layer));
+    return Body(std::move(both));
+  }
   if (config_.layers[layer].experts) {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));

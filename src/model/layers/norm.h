@@ -14,8 +14,9 @@ namespace sluice::model::layers {
 class Norm {
  public:
   // What a call normalizes, and into what: a.branch in place, a.hidden into a.normed, a.hidden once
-  // a.branch has been added to it into a.normed, a.last into a.last_normed, or a.hidden in place.
-  enum class Of { kBranch, kResidual, kSum, kLast, kStream };
+  // a.branch has been added to it into a.normed, a.last into a.last_normed,
+  // a.hidden or a.normed in place, or the sum of a.branch and a.normed into a.branch.
+  enum class Of { kBranch, kResidual, kSum, kLast, kStream, kNormed, kBoth };
   // `scale`: of kSum, the number F32 [1] that the sum is multiplied by; empty: there is none.
   static Result<Norm> Make(const Binder& binder, const std::string& name, Of of,
                            const ops::Tensor& scale = {});

@@ -93,8 +93,9 @@ class ParamList {
   // The output matrix of some tokens of the vocabulary.
   void OutputOf(int64_t tokens);
 
-  // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
-  // its gate rows, then its up rows; and "experts.down".
+  // "experts.router", "experts.score_bias" where scores have one and "experts.scales" where weights
+  // have some; the norms of experts beside a dense part and of this; "experts.gate_up", of each
+  // expert its gate rows, then its up rows; and "experts.down".
   void Experts(int i);
 
   // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
