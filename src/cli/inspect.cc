@@ -40,7 +40,11 @@ Json RecurrenceOf(const files::ModelConfig& config) {
 
 // Of one token in all layers.
 int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
-  return (config.num_layers - StateLayers(config)) * KvTokenBytes(config, kv);
+  int64_t bytes = 0;
+  for (const files::LayerConfig& layer : config.layers) {
+    if (!files::HasState(layer.kind)) bytes += KvTokenBytes(config, kv, layer);
+  }
+  return bytes;
 }
 
 // Of one sequence in all layers, however long it is.

@@ -39,9 +39,10 @@ int64_t KvHeadBytes(DType dtype, int head_dim) {
   return int64_t{head_dim} * Info(dtype).bytes + (codes ? sizeof(float) : 0);
 }
 
-int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype) {
+int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,
+                     const files::LayerConfig& layer) {
   if (config.latent.kv_rank > 0) return KvHeadBytes(dtype, config.latent.key_width());
-  return 2 * config.num_kv_heads * KvHeadBytes(dtype, config.head_dim);
+  return 2 * config.kv_heads_of(layer) * KvHeadBytes(dtype, config.head_dim_of(layer));
 }
 
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
@@ -55,8 +56,7 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
     if (table_is_output ? IsOutput(tensor.name) : IsEmbedding(tensor.name)) continue;
     work.weight_bytes += static_cast<double>(tensor.data.size());
   }
-  const double hidden = config.hidden_size, head = config.head_dim;
-  const double queries = config.num_heads * head, keys = config.num_kv_heads * head;
+  const double hidden = config.hidden_size;
   const files::LinearAttentionConfig& linear = config.linear;
   const files::LatentConfig& latent = config.latent;
   const double values = linear.value_width(), channels = linear.channels();
@@ -76,13 +76,15 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
       work.state_bytes += 2 * sizeof(float) * hidden * (config.short_conv.kernel - 1);
       continue;
     }
+    const double head = config.head_dim_of(layer);
+    const double queries = config.num_heads * head, keys = config.kv_heads_of(layer) * head;
     work.layer_macs +=
         latent.kv_rank > 0 ? LatentMacs(config) : 2 * hidden * queries + 2 * hidden * keys;
     if (config.attention_gate) work.layer_macs += hidden * queries;
     work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
   }
   work.output_macs = hidden * config.vocab_size;
-  work.pair_macs = 2 * queries;
+  work.pair_macs = 2.0 * config.num_heads * config.head_dim;
   if (latent.kv_rank > 0) {
     work.pair_macs = static_cast<double>(config.num_heads) * (latent.key_width() + latent.kv_rank);
   }

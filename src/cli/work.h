@@ -25,8 +25,9 @@ struct ModelWork {
 // Bytes of the K, or of the V, of one token in one KV head: formats of codes keep a scale with it.
 int64_t KvHeadBytes(DType dtype, int head_dim);
 
-// Of one token in one layer with attention.
-int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype);
+// Of one token in a layer with attention.
+int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,
+                     const files::LayerConfig& layer = {});
 
 // `kv_token_bytes`: as KvTokenBytes. The MLP is a gated one, as in all architectures.
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,

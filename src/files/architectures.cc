@@ -6,6 +6,7 @@
 
 #include "files/architecture_parts.h"
 #include "files/encoder_architectures.h"
+#include "files/gemma4_architectures.h"
 #include "files/mamba_architectures.h"
 #include "files/short_conv_architectures.h"
 
@@ -556,12 +557,13 @@ constexpr ArchitectureInfo kDecoderRows[] = {
 // clang-format on
 
 constexpr size_t kRows = std::size(kDecoderRows) + std::size(kShortConvRows) +
-                         std::size(kMambaRows) + std::size(kEncoderRows);
+                         std::size(kMambaRows) + std::size(kGemma4Rows) + std::size(kEncoderRows);
 constexpr std::array<ArchitectureInfo, kRows> kTable = [] {
   std::array<ArchitectureInfo, kRows> table = {};
   auto at = std::copy(std::begin(kDecoderRows), std::end(kDecoderRows), table.begin());
   at = std::copy(std::begin(kShortConvRows), std::end(kShortConvRows), at);
   at = std::copy(std::begin(kMambaRows), std::end(kMambaRows), at);
+  at = std::copy(std::begin(kGemma4Rows), std::end(kGemma4Rows), at);
   std::copy(std::begin(kEncoderRows), std::end(kEncoderRows), at);
   return table;
 }();

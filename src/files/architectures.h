@@ -138,6 +138,7 @@ struct HfExperts {
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
   // Two tensors have all experts instead: of each its gate's rows, then those of up; and down.
   std::string_view stacked_gate_up, stacked_down;
+  bool stacked_bare = false;  // in tensors of that very name, without ".weight"
   // They lie as columns, [experts, columns, rows], in tensors of that very name.
   bool transposed = false;
   bool interleaved = false;     // rows of gate and up take turns
@@ -161,6 +162,7 @@ enum class HfScales {
   kGranite,  // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
              // divided by "logits_scaling"
   kCohere,   // logits are multiplied by "logit_scale"
+  kGemma4,   // as kGemma, but scores are not scaled
 };
 
 // Whether scores fall with the distance (ALiBi) instead of rotating Q and K.
@@ -208,6 +210,10 @@ struct ArchitectureInfo {
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
   bool hf_norms_add_one = false;
   bool qk_norm_behind_rope = false;  // ModelConfig::qk_norm_behind_rope
+  // Each head of V has a norm without weights.
+  bool v_norm = false;
+  // What a layer leaves in the residual stream is multiplied by a weight of its own.
+  bool layer_scales = false;
   // ModelConfig::embedding_norm. Of an encoder it is also what the first layer reads.
   bool embedding_norm = false;
   // Positions have a table, as many rows as the context is long, whose rows are added to the

@@ -63,16 +63,33 @@ Status CheckRope(const RopeConfig& rope, int head_dim) {
   return OkStatus();
 }
 
-Status CheckHeads(const ModelConfig& config) {
-  if (config.num_kv_heads > config.num_heads || config.num_heads % config.num_kv_heads != 0) {
-    return BadModel(StrCat(config.num_heads, " attention heads cannot be shared evenly by ",
-                           config.num_kv_heads, " KV heads"));
+Status CheckHeads(int heads, int kv_heads, int head_dim) {
+  if (kv_heads > heads || heads % kv_heads != 0) {
+    return BadModel(
+        StrCat(heads, " attention heads cannot be shared evenly by ", kv_heads, " KV heads"));
   }
-  if (config.head_dim < kHeadDimRange.min || config.head_dim > kHeadDimRange.max) {
-    return BadModel(StrCat("a head has ", config.head_dim, " dimensions; ", kHeadDimRange.min,
-                           " to ", kHeadDimRange.max, " are legal"));
+  if (head_dim < kHeadDimRange.min || head_dim > kHeadDimRange.max) {
+    return BadModel(StrCat("a head has ", head_dim, " dimensions; ", kHeadDimRange.min, " to ",
+                           kHeadDimRange.max, " are legal"));
   }
   return OkStatus();
+}
+
+Status CheckHeads(const ModelConfig& config) {
+  SLUICE_RETURN_IF_ERROR(CheckHeads(config.num_heads, config.num_kv_heads, config.head_dim));
+  for (const LayerConfig& layer : config.layers) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckHeads(config.num_heads, config.kv_heads_of(layer), config.head_dim_of(layer)));
+  }
+  return OkStatus();
+}
+
+// Of the layers that rotate by the model's RoPE, or by the local one.
+int RotatedHeadDim(const ModelConfig& config, bool local) {
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.use_rope && layer.local_rope == local) return config.head_dim_of(layer);
+  }
+  return config.head_dim;
 }
 
 Status CheckLayers(const ModelConfig& config) {
@@ -131,10 +148,11 @@ Status FinishConfig(ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(CheckExperts(*config));
   const bool any_rope = std::any_of(config->layers.begin(), config->layers.end(),
                                     [](const auto& layer) { return layer.use_rope; });
-  if (any_rope) SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, config->head_dim));
+  if (any_rope) SLUICE_RETURN_IF_ERROR(CheckRope(config->rope, RotatedHeadDim(*config, false)));
   const bool any_local = std::any_of(config->layers.begin(), config->layers.end(),
                                      [](const auto& layer) { return layer.local_rope; });
-  if (any_local) SLUICE_RETURN_IF_ERROR(CheckRope(config->local_rope, config->head_dim));
+  if (any_local)
+    SLUICE_RETURN_IF_ERROR(CheckRope(config->local_rope, RotatedHeadDim(*config, true)));
   if (!(config->attention_scale >= kAttentionScaleRange.min &&
         config->attention_scale <= kAttentionScaleRange.max)) {
     return BadModel(StrCat("the scale of attention scores is ", config->attention_scale, "; ",

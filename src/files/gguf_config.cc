@@ -511,6 +511,7 @@ Status GgufConfigReader::ReadTraits() {
 Status GgufConfigReader::ReadScales() {
   switch (info_.hf_scales) {
     case HfScales::kNone:
+    case HfScales::kGemma4:  // not read from GGUF
       return OkStatus();
     case HfScales::kGemma:
       config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));

@@ -10,6 +10,7 @@
 #include "files/config_check.h"
 #include "files/hf_encoder.h"
 #include "files/hf_experts.h"
+#include "files/hf_gemma4.h"
 #include "files/hf_latent.h"
 #include "files/hf_lightning.h"
 #include "files/hf_linear_attention.h"
@@ -58,6 +59,7 @@ class HfConfigReader {
       config_.context_length = ScaledContext(config_.rope, config_.context_length);
     }
     SLUICE_RETURN_IF_ERROR(ReadLayers());
+    if (Is(Architecture::kGemma4)) SLUICE_RETURN_IF_ERROR(ReadHfGemma4(fields_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadHfAlibi(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadHfExperts(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadIds(generation));
@@ -104,7 +106,13 @@ class HfConfigReader {
 
 Status HfConfigReader::RefuseUnsupported() const {
   bool bidirectional = false, causal = true;
-  SLUICE_RETURN_IF_ERROR(fields_.Bool("use_bidirectional_attention", &bidirectional));
+  // Gemma 4's may name whose tokens see each other: those of images, or all.
+  const Json* whose = fields_.Find("use_bidirectional_attention");
+  if (whose == nullptr || !whose->is_string()) {
+    SLUICE_RETURN_IF_ERROR(fields_.Bool("use_bidirectional_attention", &bidirectional));
+  } else {
+    bidirectional = *whose != "vision";
+  }
   // In a config of several parts it may stand outside that of the text model.
   SLUICE_RETURN_IF_ERROR(top_.Bool("is_causal", &causal));
   if (causal) SLUICE_RETURN_IF_ERROR(fields_.Bool("is_causal", &causal));

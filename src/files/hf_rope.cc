@@ -54,6 +54,8 @@ class RopeReader {
     if (type == "yarn") return ReadYarn(type);
     if (type == "llama3") return ReadLlama3(type);
     if (type == "longrope" || type == "su") return ReadLongRope(type);
+    if (type == "proportional" && config_.architecture == Architecture::kGemma4)
+      return ReadProportional(portion);
     return BadModel(StrCat("RoPE scaling of type ", Quote(type),
                            " is not supported; default, linear, dynamic, yarn, llama3 and longrope "
                            "are"));
@@ -63,6 +65,13 @@ class RopeReader {
   Status ReadFactorOnly(std::string_view type, RopeScaling scaling) {
     if (!fields_.Has("factor")) return Missing(type, "factor");
     rope_->scaling = scaling;
+    return fields_.Real("factor", kRopeFactorRange, &rope_->factor);
+  }
+
+  // Gemma 4's: some pairs of whole heads turn, as slowly as in heads that turn as a whole.
+  Status ReadProportional(double portion) {
+    rope_->scaling = RopeScaling::kProportional;
+    rope_->portion = static_cast<float>(portion);
     return fields_.Real("factor", kRopeFactorRange, &rope_->factor);
   }
 
@@ -141,8 +150,8 @@ class RopeReader {
   RopeConfig* const rope_;
 };
 
-// Of Gemma 3 and ModernBERT: transformers 4 scales and bends Gemma's global layers only; 5 says
-// both.
+// Of Gemma 3 and 4 and of ModernBERT: transformers 4 scales and bends Gemma's global layers only; 5
+// says both.
 Status ReadTwoRopes(const JsonFields& top, const std::optional<JsonFields>& parameters,
                     const std::optional<JsonFields>& scaling, ModelConfig* config) {
   static const Json kNothing = Json::object();

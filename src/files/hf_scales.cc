@@ -53,6 +53,10 @@ Status ReadHfScales(const JsonFields& fields, const ArchitectureInfo& info, Mode
       return OkStatus();
     case HfScales::kGemma:
       return ReadGemmaScales(fields, config);
+    case HfScales::kGemma4:
+      config->attention_scale = 1.0f;
+      config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
+      return ReadCap(fields, "final_logit_softcapping", &config->logit_soft_cap);
     case HfScales::kGranite:
       return ReadGraniteScales(fields, config);
     case HfScales::kCohere:

@@ -72,6 +72,7 @@ namespace sluice::files {
   M(GraniteMoeHybrid)           \
   M(Bamba)                      \
   M(MiniMax)                    \
+  M(Gemma4)                     \
   M(Bert)                       \
   M(Roberta)                    \
   M(MPNet)                      \
@@ -86,7 +87,7 @@ inline constexpr size_t kArchitectureCount = 0 SLUICE_ARCHITECTURES(SLUICE_ONE);
 #undef SLUICE_ONE
 std::string_view ArchitectureName(Architecture architecture);  // "llama", "qwen2", ...
 
-enum class RopeScaling { kNone, kLinear, kDynamicNtk, kYarn, kLlama3, kLongRope };
+enum class RopeScaling { kNone, kLinear, kDynamicNtk, kYarn, kLlama3, kLongRope, kProportional };
 
 struct RopeConfig {
   float theta = 10000.0f;
@@ -94,6 +95,7 @@ struct RopeConfig {
   bool interleaved = false;  // pairs (2i, 2i+1) instead of (i, i + rotary_dims / 2)
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0f;
+  float portion = 1.0f;      // kProportional: of the rotated pairs, that turn at all
   int original_context = 0;  // max position the model was first trained with
   float low_freq_factor = 1.0f, high_freq_factor = 4.0f;  // Llama 3
   float beta_fast = 32.0f, beta_slow = 1.0f;              // YaRN
@@ -139,6 +141,9 @@ struct LayerConfig {
   bool local_rope = false;  // uses `local_rope` of the model instead of `rope` (Gemma 3)
   bool mlp = true;          // there is a feed-forward part
   bool experts = false;     // the feed-forward part is made of experts
+  // Of attention, where they differ from the model's; 0: they don't.
+  int kv_heads = 0, head_dim = 0;
+  bool v_is_k = false;  // V is what K is before its norm and RoPE: it has no matrix of its own
   // What the mixer and the feed-forward part add to is what their norm gives, times these, instead
   // of what it reads; 0: it is not.
   float mixer_residual = 0.0f, mlp_residual = 0.0f;
@@ -158,9 +163,13 @@ struct ExpertsConfig {
   int groups = 1, groups_kept = 1;  // a token's experts come from some groups of them
   bool renormalize = false;         // the weights of a token's experts add up to `scale`
   float scale = 1.0f;               // of the weights
-  bool weighs_inputs = false;       // an expert reads the token times its weight
-  int shared_width = 0;             // of an expert that every token takes; 0: none
-  bool shared_gate = false;         // which is multiplied by the sigmoid of a product of its own
+  bool scales = false;              // a weight is multiplied by a number of its expert, too
+  // A dense feed-forward part stands beside them, each with a norm of its own before and behind, as
+  // the router has one before.
+  bool beside_dense = false;
+  bool weighs_inputs = false;  // an expert reads the token times its weight
+  int shared_width = 0;        // of an expert that every token takes; 0: none
+  bool shared_gate = false;    // which is multiplied by the sigmoid of a product of its own
 };
 
 // The heads of kLinear, kMamba and kLightning layers. A key head serves value_heads / key_heads
@@ -316,6 +325,13 @@ struct ModelConfig {
   // A text is computed in one step: its tokens see those behind them, or its vector is made of
   // several.
   bool whole_prompts() const { return pooling && pooling->kind != PoolingKind::kLast; }
+  // Of a layer with attention.
+  int kv_heads_of(const LayerConfig& layer) const {
+    return layer.kv_heads > 0 ? layer.kv_heads : num_kv_heads;
+  }
+  int head_dim_of(const LayerConfig& layer) const {
+    return layer.head_dim > 0 ? layer.head_dim : head_dim;
+  }
   // Of the vector that a text becomes; 0: the model generates.
   int vector_size() const {
     if (!pooling) return 0;

@@ -41,9 +41,10 @@ batch::KvKind KindOf(files::LayerKind kind) {
   return batch::KvKind::kFull;
 }
 
-// Without layers.
-batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
+// What a layer keeps, as a group without layers.
+batch::KvGroup GroupOf(const files::LayerConfig& layer, const files::ModelConfig& config,
                        const ModelOptions& options) {
+  const batch::KvKind kind = KindOf(layer.kind);
   batch::KvGroup group;
   group.kind = kind;
   if (kind == batch::KvKind::kState) {
@@ -65,8 +66,8 @@ batch::KvGroup GroupOf(batch::KvKind kind, const files::ModelConfig& config,
   group.block_tokens = options.block_tokens;
   group.kernel_block_tokens = options.kernel_block_tokens;
   group.dtype = options.kv_dtype;
-  group.kv_heads = config.num_kv_heads;
-  group.k_head_dim = group.v_head_dim = config.head_dim;
+  group.kv_heads = config.kv_heads_of(layer);
+  group.k_head_dim = group.v_head_dim = config.head_dim_of(layer);
   if (config.latent.kv_rank > 0) {
     group.k_head_dim = config.latent.key_width();
     group.v_head_dim = 0;
@@ -81,11 +82,15 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
   std::vector<batch::KvGroup> groups;
   for (int layer = 0; layer < config.num_layers + options.mtp_heads; ++layer) {
     const bool head = layer >= config.num_layers;
-    const batch::KvKind kind = head ? batch::KvKind::kFull : KindOf(config.layers[layer].kind);
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const batch::KvGroup& g) { return g.kind == kind; });
+    batch::KvGroup kept =
+        GroupOf(head ? files::LayerConfig() : config.layers[layer], config, options);
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const batch::KvGroup& g) {
+      kept.layers = g.layers;
+      return g == kept;
+    });
     if (group == groups.end()) {
-      group = groups.insert(groups.end(), GroupOf(kind, config, options));
+      kept.layers.clear();
+      group = groups.insert(groups.end(), kept);
     }
     group->layers.push_back(layer);
   }

@@ -87,8 +87,8 @@ class Model {
   device::Device& device_;
 };
 
-// Groups layers by what they keep, in order of their first layer. Needs no weights. The memory plan
-// sets num_blocks.
+// Groups layers by what they keep and its shape, in order of their first layer. Needs no weights.
+// The memory plan sets num_blocks.
 std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
                                         const ModelOptions& options);
 

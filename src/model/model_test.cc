@@ -86,6 +86,22 @@ ModelConfig SmallQwen3Next() {
   return config;
 }
 
+TEST(LayerGroups, LayersOfOneKindWithOtherHeadsAreAGroupOfTheirOwn) {
+  ModelConfig config = SmallConfig(Architecture::kLlama);
+  config.layers[1].head_dim = 2 * config.head_dim;
+  config.layers[2].kv_heads = config.num_heads;
+  const std::vector<batch::KvGroup> groups = LayerGroups(config, {});
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 3));
+  EXPECT_THAT(groups[1].layers, ElementsAre(1));
+  EXPECT_EQ(groups[1].k_head_dim, 2 * config.head_dim);
+  EXPECT_EQ(groups[1].v_head_dim, 2 * config.head_dim);
+  EXPECT_EQ(groups[1].kv_heads, config.num_kv_heads);
+  EXPECT_THAT(groups[2].layers, ElementsAre(2));
+  EXPECT_EQ(groups[2].kv_heads, config.num_heads);
+  EXPECT_TRUE(batch::ValidateSizes(groups).ok());
+}
+
 TEST(LayerGroups, LayersWithAStateKeepItInF32WhateverTheKvCacheIs) {
   ModelOptions options;
   options.kv_dtype = DType::kF8E4M3;
@@ -192,6 +208,15 @@ TEST(Rope, PlainAndLinear) {
   EXPECT_THAT(ComputeRopeFrequencies(FourDims(RopeScaling::kNone), 32, 32).inverse,
               ElementsAre(1.0, DoubleNear(0.1, 1e-12)));
   EXPECT_THAT(ComputeRopeFrequencies(FourDims(RopeScaling::kLinear), 128, 128).inverse,
+              ElementsAre(0.25, DoubleNear(0.025, 1e-12)));
+}
+
+TEST(Rope, ProportionalTurnsSomePairsAndSlowsThemByTheFactor) {
+  RopeConfig rope = FourDims(RopeScaling::kProportional);
+  rope.portion = 0.5f;
+  EXPECT_THAT(ComputeRopeFrequencies(rope, 32, 32).inverse, ElementsAre(0.25, 0.0));
+  rope.portion = 1.0f;
+  EXPECT_THAT(ComputeRopeFrequencies(rope, 32, 32).inverse,
               ElementsAre(0.25, DoubleNear(0.025, 1e-12)));
 }
 

@@ -296,7 +296,7 @@ TEST_P(AttentionTest, TwoTokensByHand) {
 
 TEST_P(AttentionTest, HeadShapes) {
   for (DType kv : kKvTypes) {
-    for (int head_dim : {16, 32, 64, 80, 96, 128, 160, 256})
+    for (int head_dim : {16, 32, 64, 80, 96, 128, 160, 256, 512})
       ExpectRight(Describe(4, 2, head_dim, kv), {{1, 37}, {5, 5}, {3, 70}});
     ExpectRight(Describe(9, 3, 64, kv), {{1, 129}, {40, 40}});
     ExpectRight(Describe(8, 8, 64, kv), {{1, 65}});

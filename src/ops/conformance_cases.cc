@@ -9,12 +9,14 @@ namespace sluice::ops {
 ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
   ConformanceCase<Norm> c;
   const NormKind kind = Pick(noise, {NormKind::kRms, NormKind::kLayer, NormKind::kNone});
+  const bool add = Flip(noise);
   c.desc = {.kind = kind,
             .activation = FloatOf(number),
             .hidden = Turn<int64_t>(number, {Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100}),
                                              Pick<int64_t>(noise, {576, 1000, 2048}), 9003}),
             .eps = Pick(noise, {1e-6f, 1e-5f, 1e-3f}),
-            .add = Flip(noise),
+            .add = add,
+            .scaled = add && Flip(noise),
             .bias = kind == NormKind::kLayer && Flip(noise),
             .f32_residual = FloatOf(number) == DType::kF16 && Flip(noise)};
   const int64_t tokens = AnyTokens(number, noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
@@ -31,12 +33,14 @@ ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
       c.Add(Filled(noise, SumDType(c.desc), {tokens, n}));  // one sum, one rounding
   const size_t weight = c.Add(Filled(noise, DType::kF32, {n}));
   const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
+  const size_t scale = c.Add(Filled(noise, DType::kF32, {1}));
   const size_t out = c.Add(Untouched(type, {tokens, n}), limit);
   c.args = [=, desc = c.desc](ConformanceTarget&, std::span<const Tensor> t) -> Result<Norm::Args> {
     Norm::Args args{.x = Columns(t[x], n)};
     if (desc.kind != NormKind::kNone) args.weight = t[weight];
     if (desc.add) args.residual = t[residual];
     if (desc.bias) args.bias = t[bias];
+    if (desc.scaled) args.scale = t[scale];
     args.out = in_place ? args.x : t[out];
     return args;
   };
@@ -47,8 +51,8 @@ ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise) {
   ConformanceCase<QkNorm> c;
   c.desc = {.activation = FloatOf(number),
             .q_heads = Pick(noise, {1, 3, 9, 32}),
-            .kv_heads = Pick(noise, {1, 3}),
-            .head_dim = Pick(noise, {1, 20, 64, 80, 128}),
+            .kv_heads = Pick(noise, {0, 1, 3}),
+            .head_dim = Pick(noise, {1, 20, 64, 80, 128, 512}),
             .eps = 1e-6f};
   const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * c.desc.head_dim;
   const size_t qkv = c.Add(Filled(noise, c.desc.activation, {AnyTokens(number, noise), width + 3}),
@@ -332,8 +336,8 @@ Attention::Desc AnyAttention(int number, TestNoise& noise) {
   const int kv_heads = Pick(noise, {1, 2, 3}), group = Pick(noise, {1, 2, 3, 7});
   // Widths take turns too: the ends of heads that fill no vector are read by functions of their
   // own.
-  const int head_dim = Turn(
-      number, {20, Pick(noise, {64, 64, 80}), Pick(noise, {16, 32}), Pick(noise, {128, 128, 256})});
+  const int head_dim = Turn(number, {20, Pick(noise, {64, 64, 80}), Pick(noise, {16, 32}),
+                                     Pick(noise, {128, 128, 256, 512})});
   Attention::Desc desc = {.activation = FloatBesideKv(number),
                           .q_heads = kv_heads * group,
                           .kv_heads = kv_heads,

@@ -42,6 +42,7 @@ ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNois
   c.desc.top_k = AnyTopK(noise, c.desc.experts / c.desc.groups * c.desc.groups_kept);
   c.desc.bias = Flip(noise);
   c.desc.renormalize = Flip(noise);
+  c.desc.expert_scales = noise.Below(3) == 0;
   c.desc.scale = Pick(noise, {1.0f, 2.5f});
   const int64_t tokens = AnyTokens(number, noise);
   // Steps of a quarter: many are equal, and those that are not differ by more than a device's
@@ -55,6 +56,7 @@ ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNois
     bias.Set(i, 2.0f * static_cast<float>(noise.Below(3)));
   }
   const size_t x = c.Add(std::move(logits)), b = c.Add(std::move(bias));
+  const size_t scales = c.Add(Filled(noise, DType::kF32, {c.desc.experts}));
   const size_t ids = c.Add(Numbers({tokens, c.desc.top_k}));
   const size_t weights = c.Add(Untouched(DType::kF32, {tokens, c.desc.top_k}), 1e-6);
   c.args = [=, desc = c.desc](ConformanceTarget&,
@@ -62,6 +64,7 @@ ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNois
     RouteExperts::Args args{
         .logits = Columns(t[x], desc.experts), .ids = t[ids], .weights = t[weights]};
     if (desc.bias) args.bias = t[b];
+    if (desc.expert_scales) args.scales = t[scales];
     return args;
   };
   return c;

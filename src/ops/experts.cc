@@ -13,7 +13,8 @@ std::string RouteExperts::Desc::ToString() const {
   return StrCat(Name(scoring), " ", top_k, " of ", experts,
                 groups > 1 ? StrCat(" in ", groups_kept, " of ", groups, " groups") : "",
                 bias ? " +bias" : "", renormalize ? " renormalized" : "",
-                scale != 1.0f ? StrCat(" times ", scale) : "");
+                scale != 1.0f ? StrCat(" times ", scale) : "",
+                expert_scales ? " times scales of experts" : "");
 }
 
 std::string GroupExperts::Desc::ToString() const { return StrCat(top_k, " of ", experts); }
@@ -31,6 +32,7 @@ Status CheckArgs(const RouteExperts::Desc& desc, const RouteExperts::Args& args)
   ArgsChecker check(RouteExperts::kName, args.logits);
   check.Expect("logits", args.logits, DType::kF32, {tokens, desc.experts})
       .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.experts})
+      .ExpectIf(desc.expert_scales, "scales", args.scales, DType::kF32, {desc.experts})
       .Expect("ids", args.ids, DType::kI32, {tokens, desc.top_k})
       .Expect("weights", args.weights, DType::kF32, {tokens, desc.top_k})
       .ExpectApart("logits", args.logits, "ids", args.ids)

@@ -29,7 +29,7 @@ std::string_view Name(RouterScoring scoring);  // "softmax", "sigmoid", "biased 
 // DeepSeek-V2) or as the sum of its two best (kSigmoid; its only one, where it has one), equal
 // groups by the lowest index. The weight of an expert is its softmax over all experts or its
 // sigmoid, without the bias; with `renormalize` divided by 1e-20 and the sum of those taken; then
-// times `scale`. All in F32.
+// times `scale`, and times the expert's number where there is one. All in F32.
 struct RouteExperts {
   static constexpr std::string_view kName = "route_experts";
   struct Desc {
@@ -40,14 +40,16 @@ struct RouteExperts {
     int groups_kept = 1;  // <= groups
     bool bias = false;
     bool renormalize = false;
+    bool expert_scales = false;  // the weights are multiplied by a number of their expert
     float scale = 1.0f;
     std::string ToString() const;
   };
   struct Args {
-    Tensor logits;   // F32 [tokens, experts], rows may be strided
-    Tensor bias;     // F32 [experts] or empty
-    Tensor ids;      // I32 [tokens, top_k]
-    Tensor weights;  // F32 [tokens, top_k]
+    Tensor logits;       // F32 [tokens, experts], rows may be strided
+    Tensor bias;         // F32 [experts] or empty
+    Tensor scales = {};  // F32 [experts] or empty: of expert_scales
+    Tensor ids;          // I32 [tokens, top_k]
+    Tensor weights;      // F32 [tokens, top_k]
   };
 };
 

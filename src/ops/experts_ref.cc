@@ -53,7 +53,7 @@ std::vector<bool> OutsideGroups(const RouteExperts::Desc& desc, const std::vecto
 }
 
 void RouteToken(const RouteExperts::Desc& desc, const float* logits, const float* bias,
-                int32_t* ids, float* weights) {
+                const float* scales, int32_t* ids, float* weights) {
   const int experts = desc.experts;
   std::vector<float> scores(static_cast<size_t>(experts)), keys(scores.size());
   std::copy_n(logits, experts, scores.begin());
@@ -85,6 +85,7 @@ void RouteToken(const RouteExperts::Desc& desc, const float* logits, const float
   for (int i = 0; i < desc.top_k; ++i) {
     if (desc.renormalize) weights[i] /= sum + 1e-20f;
     weights[i] *= desc.scale;
+    if (scales != nullptr) weights[i] *= scales[ids[i]];
   }
 }
 
@@ -110,7 +111,7 @@ Status RefRouteExperts(device::Stream&, const RouteExperts::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   for (int64_t t = 0; t < args.logits.dims[0]; ++t) {
     RouteToken(desc, args.logits.ptr<float>() + t * args.logits.strides[0], args.bias.ptr<float>(),
-               args.ids.ptr<int32_t>() + t * args.ids.strides[0],
+               args.scales.ptr<float>(), args.ids.ptr<int32_t>() + t * args.ids.strides[0],
                args.weights.ptr<float>() + t * args.weights.strides[0]);
   }
   return OkStatus();

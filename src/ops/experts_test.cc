@@ -90,6 +90,25 @@ TEST_P(ExpertsTest, ASoftmaxOverAllExpertsWeighsTheBest) {
   EXPECT_NEAR(routed.weights[1], 2.0 * 2 / 7, 1e-6);
 }
 
+TEST_P(ExpertsTest, ANumberOfTheExpertWeighsBehindTheSumOfOne) {
+  RouteExperts::Desc desc = {
+      .experts = 4, .top_k = 2, .renormalize = true, .expert_scales = true, .scale = 2.0f};
+  Array logits = Array::Floats(DType::kF32, {1, 4}, {0, std::log(2.0f), std::log(5.0f), 0});
+  Array scales = Array::Floats(DType::kF32, {4}, {7.0f, -1.0f, 0.5f, 7.0f});
+  Array ids(DType::kI32, {1, 2}), weights(DType::kF32, {1, 2});
+  RouteExperts::Args args;
+  args.logits = logits.tensor();
+  args.scales = scales.tensor();
+  args.ids = ids.tensor();
+  args.weights = weights.tensor();
+  ASSERT_TRUE(Run<RouteExperts>(desc, args).ok());
+  EXPECT_EQ(ids.Int(0), 2);
+  EXPECT_NEAR(weights.At(0), 2.0 * 5 / 7 * 0.5, 1e-6);
+  EXPECT_NEAR(weights.At(1), 2.0 * 2 / 7 * -1.0, 1e-6);
+  args.scales = {};
+  EXPECT_FALSE(Run<RouteExperts>(desc, args).ok());
+}
+
 TEST_P(ExpertsTest, EqualExpertsAreTakenByTheirIndex) {
   EXPECT_THAT(Route({.experts = 5, .top_k = 3}, {1, 2, 1, 2, 1}).ids, ElementsAre(1, 3, 0));
 }

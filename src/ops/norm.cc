@@ -7,7 +7,8 @@ namespace sluice::ops {
 std::string Norm::Desc::ToString() const {
   const char* const kinds[] = {"rms ", "layer ", "none "};
   return StrCat(kinds[static_cast<size_t>(kind)], Name(activation), " ", hidden, " eps ", eps,
-                add ? " +add" : "", bias ? " +bias" : "", f32_residual ? " of F32 sums" : "");
+                add ? " +add" : "", scaled ? " *scale" : "", bias ? " +bias" : "",
+                f32_residual ? " of F32 sums" : "");
 }
 
 std::string QkNorm::Desc::ToString() const {
@@ -22,6 +23,7 @@ Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args) {
       .ExpectIf(desc.add, "residual", args.residual, SumDType(desc), {tokens, desc.hidden})
       .ExpectIf(desc.kind != NormKind::kNone, "weight", args.weight, DType::kF32, {desc.hidden})
       .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.hidden})
+      .ExpectIf(desc.scaled, "scale", args.scale, DType::kF32, {1})
       .Expect("out", args.out, desc.activation, {tokens, desc.hidden})
       .ExpectApart("x", args.x, "residual", args.residual)
       .ExpectApart("out", args.out, "residual", args.residual);

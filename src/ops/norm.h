@@ -21,8 +21,9 @@ struct Norm {
     DType activation = DType::kF32;
     int64_t hidden = 0;
     float eps = 1e-5f;
-    bool add = false;   // residual += x first, then out = norm(residual)
-    bool bias = false;  // of kLayer alone
+    bool add = false;     // residual += x first, then out = norm(residual)
+    bool scaled = false;  // of `add` alone: residual = (residual + x) * scale, then as ever
+    bool bias = false;    // of kLayer alone
     // What is normalized, the residual or without `add` x, is F32 whatever the activation type.
     bool f32_residual = false;
     std::string ToString() const;
@@ -32,6 +33,7 @@ struct Norm {
     Tensor residual;  // [tokens, hidden] updated in place when desc.add; else empty; SumDType
     Tensor weight;    // F32 [hidden]; empty for kNone
     Tensor bias;      // F32 [hidden] or empty
+    Tensor scale;     // F32 [1] or empty
     Tensor out;       // [tokens, hidden] of the activation type; may be x of the same type
   };
 };
@@ -42,7 +44,8 @@ inline DType SumDType(const Norm::Desc& desc) {
 }
 inline DType XDType(const Norm::Desc& desc) { return desc.add ? desc.activation : SumDType(desc); }
 
-// In place on the first q_heads + kv_heads heads of each row; V is untouched.
+// In place on the first q_heads + kv_heads heads of each row; V is untouched. With 0 kv_heads all
+// heads are alike.
 struct QkNorm {
   static constexpr std::string_view kName = "qk_norm";
   struct Desc {

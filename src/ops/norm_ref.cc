@@ -33,6 +33,7 @@ Support CheckNumbers(DType activation, float eps) {
 
 Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts&) {
   if (desc.hidden <= 0) return Support::No(StrCat("hidden is ", desc.hidden));
+  if (desc.scaled && !desc.add) return Support::No("only a sum is scaled");
   if (desc.bias && desc.kind != NormKind::kLayer) return Support::No("only LayerNorm has a bias");
   return CheckNumbers(desc.activation, desc.eps);
 }
@@ -47,7 +48,8 @@ Status RefNorm(device::Stream&, const Norm::Desc& desc, const Norm::Args& args) 
       row[i] = LoadElement(XDType(desc), RowData(args.x, t), i);
       if (!desc.add) continue;
       std::byte* residual = RowData(args.residual, t);
-      StoreElement(SumDType(desc), residual, i, row[i] + LoadElement(SumDType(desc), residual, i));
+      const float sum = row[i] + LoadElement(SumDType(desc), residual, i);
+      StoreElement(SumDType(desc), residual, i, desc.scaled ? sum * *args.scale.ptr<float>() : sum);
       row[i] = LoadElement(SumDType(desc), residual, i);
     }
     if (desc.kind == NormKind::kNone) {
@@ -67,8 +69,8 @@ Status RefNorm(device::Stream&, const Norm::Desc& desc, const Norm::Args& args) 
 }
 
 Support RefQkNormSupports(const QkNorm::Desc& desc, const device::DeviceFacts&) {
-  if (desc.q_heads <= 0 || desc.kv_heads <= 0 || desc.head_dim <= 0)
-    return Support::No("head counts and head_dim must be above 0");
+  if (desc.q_heads <= 0 || desc.kv_heads < 0 || desc.head_dim <= 0)
+    return Support::No("q_heads and head_dim must be above 0, and kv_heads no less");
   return CheckNumbers(desc.activation, desc.eps);
 }
 

@@ -105,6 +105,31 @@ TEST_P(NormTest, AddUpdatesTheResidualFirstAndOutMayBeX) {
   EXPECT_EQ(x, expected);
 }
 
+TEST_P(NormTest, TheSumIsScaledBeforeItIsKeptAndNormalized) {
+  const int64_t hidden = 40;
+  TestNoise noise(9);
+  Array x(DType::kF32, {2, hidden}), residual(DType::kF32, {2, hidden});
+  Array weight(DType::kF32, {hidden}), scale(DType::kF32, {1}), sum(DType::kF32, {2, hidden});
+  noise.Fill(x);
+  noise.Fill(residual);
+  noise.Fill(weight);
+  scale.Set(0, 0.37f);
+  for (int i = 0; i < 2 * hidden; ++i) sum.Set(i, (x.At(i) + residual.At(i)) * 0.37f);
+  Array expected(DType::kF32, {2, hidden}), out(DType::kF32, {2, hidden});
+  ASSERT_TRUE(Run<Norm>({.hidden = hidden},
+                        {.x = sum.tensor(), .weight = weight.tensor(), .out = expected.tensor()})
+                  .ok());
+  ASSERT_TRUE(
+      Run<Norm>({.hidden = hidden, .add = true, .scaled = true}, {.x = x.tensor(),
+                                                                  .residual = residual.tensor(),
+                                                                  .weight = weight.tensor(),
+                                                                  .scale = scale.tensor(),
+                                                                  .out = out.tensor()})
+          .ok());
+  EXPECT_EQ(residual, sum);
+  EXPECT_EQ(out, expected);
+}
+
 TEST_P(NormTest, RowsMayBeStridedAndWhatLiesBetweenIsUntouched) {
   const int64_t hidden = 20, stride = 33;
   TestNoise noise(8);
@@ -188,6 +213,7 @@ TEST_P(NormTest, UnsupportedDescriptorsSayWhy) {
   EXPECT_THAT(reason({.hidden = 0}), HasSubstr("hidden is 0"));
   EXPECT_THAT(reason({.activation = DType::kI8, .hidden = 8}), HasSubstr("I8"));
   EXPECT_THAT(reason({.hidden = 8, .bias = true}), HasSubstr("bias"));
+  EXPECT_THAT(reason({.hidden = 8, .scaled = true}), HasSubstr("scaled"));
 }
 
 TEST_P(NormTest, QkNormWorksInPlaceOnQAndKOfStridedRowsAndLeavesV) {

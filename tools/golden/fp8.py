@@ -95,7 +95,7 @@ def dequantized(tensors):
     """The matrices that such tensors mean, in the type that they have here."""
     meant = {}
     for name, tensor in tensors.items():
-        if name.endswith("_scale") or name.endswith("_scale_inv"):
+        if name.endswith(("weight_scale", "input_scale", "_scale_inv")):
             continue
         scale = tensors.get(name + "_scale", tensors.get(name + "_scale_inv"))
         if scale is not None and scale.dim() == 2 and scale.shape[0] != tensor.shape[0]:

@@ -313,6 +313,23 @@ CASES = {
         intermediate_size=24, num_local_experts=3, num_experts_per_tok=2, block_size=5,
         full_attn_alpha_factor=1.7, linear_attn_alpha_factor=2.3, mlp_alpha_factor=3.1,
         layer_types=["full_attention", "linear_attention", "linear_attention"]), SMALL),
+    "gemma4": ("Gemma4Text", dict(
+        NARROW, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        global_head_dim=32, num_global_key_value_heads=1, attention_k_eq_v=True, sliding_window=8,
+        hidden_size_per_layer_input=0, final_logit_softcapping=6.0, tie_word_embeddings=True,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        rope_parameters={"sliding_attention": rope("default", 100.0),
+                         "full_attention": rope("proportional", partial_rotary_factor=0.25)}),
+        SMALL),
+    "gemma4_v": ("Gemma4Text", dict(
+        NARROW, num_hidden_layers=3, head_dim=48, global_head_dim=16, sliding_window=8,
+        hidden_size_per_layer_input=0, rope_parameters={
+            "sliding_attention": rope("default", 100.0),
+            "full_attention": rope("proportional", 1000.0, partial_rotary_factor=0.5)}), SMALL),
+    "gemma4_moe": ("Gemma4Text", dict(
+        NARROW, num_hidden_layers=2, head_dim=16, global_head_dim=32, sliding_window=8,
+        hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=6, top_k_experts=2,
+        moe_intermediate_size=24, tie_word_embeddings=True), SMALL),
 }
 
 
@@ -328,9 +345,13 @@ def randomize(model, seed):
         noise = torch.randn(parameter.shape, generator=generator)
         if ("norm" in name or ".ln_" in name) and not name.endswith("bias"):
             kind = type(model).__name__
-            adds_one = "Gemma" in kind or "Nemotron" in kind or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
+            adds_one = kind.startswith(("Gemma2", "Gemma3")) or "Nemotron" in kind or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
                                                                 "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise
+        elif name.endswith("router.scale"):
+            value = parameter.shape[0] ** 0.5 * (1.0 + 0.25 * noise)
+        elif name.endswith("per_expert_scale"):
+            value = 1.0 + 0.25 * noise
         elif name.endswith("A_log"):
             value = noise - 3.0  # states that last for dozens of tokens, and some that don't
         elif name.endswith("gate_up_proj_bias"):
@@ -347,6 +368,8 @@ def randomize(model, seed):
     for name, buffer in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             buffer.data.copy_((0.3 * torch.randn(buffer.shape, generator=generator)).bfloat16())
+        elif name.endswith("layer_scalar"):
+            buffer.data.copy_((0.4 + torch.rand(buffer.shape, generator=generator)).bfloat16())
 
 
 def log_probs(model, ids, **more):

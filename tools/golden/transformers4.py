@@ -20,6 +20,11 @@ def config_of_transformers4(new):
     parameters = new.get("rope_parameters")
     if parameters is None:
         return old
+    if kind == "gemma4_text":  # as published: heads of one kind of layer instead of each layer's
+        own = list(old.pop("per_layer_config").values())[-1]
+        return {**old, "rope_parameters": parameters, "layer_types": new["layer_types"],
+                "global_head_dim": own["head_dim"],
+                "num_global_key_value_heads": own.get("num_key_value_heads")}
     if kind == "gemma3_text":
         old["rope_theta"] = parameters["full_attention"]["rope_theta"]
         old["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]

@@ -10,21 +10,31 @@ namespace {
 
 struct Widths {
   explicit Widths(const files::ModelConfig& config)
-      : head(config.latent.kv_rank > 0 ? config.latent.key_width() : config.head_dim),
-        q(config.num_heads * head),
-        qkv(q + 2 * config.num_kv_heads * head),
+      : q(config.num_heads * HeadDim(config, files::LayerConfig())),
+        qkv(q + KvWidth(config, files::LayerConfig())),
         gate(config.attention_gate ? q : 0),
         channels(config.linear.channels()),
         value(config.linear.value_width()),
         linear_in(channels + value + config.linear.gates()),
         convolved(config.linear.conv_kernel > 0 ? channels : 0),
         gate_first(config.linear.mamba) {
+    for (const files::LayerConfig& layer : config.layers) {
+      const int64_t own = config.num_heads * HeadDim(config, layer);
+      qkv = std::max(qkv, own + KvWidth(config, layer));
+      q = std::max(q, own);
+    }
     if (config.short_conv.kernel > 0) {
       convolved = config.hidden_size;
       linear_in = 3 * convolved;
     }
   }
-  int64_t head, q, qkv, gate;
+  static int64_t HeadDim(const files::ModelConfig& config, const files::LayerConfig& layer) {
+    return config.latent.kv_rank > 0 ? config.latent.key_width() : config.head_dim_of(layer);
+  }
+  static int64_t KvWidth(const files::ModelConfig& config, const files::LayerConfig& layer) {
+    return 2 * config.kv_heads_of(layer) * HeadDim(config, layer);
+  }
+  int64_t q, qkv, gate;                           // the first two as the widest layer has them
   int64_t channels, value, linear_in, convolved;  // zeros where no layer has a state
   bool gate_first;                                // of what a matrix gives a layer with a state
 };

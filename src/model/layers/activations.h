@@ -13,8 +13,9 @@ struct Activations {
   ops::Tensor hidden;  // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
   ops::Tensor normed;  // [tokens, hidden]
   ops::Tensor branch;  // [tokens, hidden]: a block's output before its post-norm
-  // [tokens, (q_heads + 2 kv_heads) * head_dim]. Where attention has a gate, columns of a matrix
-  // with the gate's behind them.
+  // [tokens, (q_heads + 2 kv_heads) * head_dim], as wide as the layer with the widest heads needs:
+  // attention makes tensors of its own size of these, q and attended. Where attention has a gate,
+  // columns of a matrix with the gate's behind them.
   ops::Tensor qkv, attention_gate;
   ops::Tensor qkv_gate;  // both; qkv alone where there is no gate
   // Of latent attention, whose qkv and q have its wide rows: parts of queries that are not rotated

@@ -1,5 +1,8 @@
 #include "model/layers/attention.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/str_cat.h"
 #include "files/architectures.h"
 
@@ -12,8 +15,8 @@ ops::RopeKv::Desc RopeDesc(const Binder& binder, const batch::KvGroup& group, op
   desc.form = form;
   desc.activation = binder.options.activation;
   desc.q_heads = binder.config.num_heads;
-  desc.kv_heads = binder.config.num_kv_heads;
-  desc.head_dim = binder.config.head_dim;
+  desc.kv_heads = group.kv_heads;
+  desc.head_dim = group.k_head_dim;
   desc.rotary_dims = rotary_dims;
   desc.interleaved = interleaved;
   desc.kv = KvDescOf(group);
@@ -35,8 +38,8 @@ ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const Model
   ops::Attention::Desc desc;
   desc.activation = options.activation;
   desc.q_heads = config.num_heads;
-  desc.kv_heads = config.num_kv_heads;
-  desc.head_dim = config.head_dim;
+  desc.kv_heads = group.kv_heads;
+  desc.head_dim = group.k_head_dim;
   desc.scale = config.attention_scale;
   desc.causal = !files::InfoOf(config.architecture).encoder;
   desc.soft_cap = config.attention_soft_cap;
@@ -61,6 +64,9 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   Attention attention;
   attention.layer_ = layer;
   attention.group_ = group_index;
+  attention.kv_heads_ = group.kv_heads;
+  attention.head_dim_ = group.k_head_dim;
+  attention.q_width_ = int64_t{config.num_heads} * attention.head_dim_;
   attention.first_of_group_ = layer == group.layers.front();
   attention.qkv_ = FusedLinear::Make(binder, prefix + "qkv");
   attention.output_ = FusedLinear::Make(binder, prefix + "output");
@@ -70,6 +76,15 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   const bool norms = config.qk_norm != files::QkNormKind::kNone &&
                      (config.qk_norm != files::QkNormKind::kHeadPlain || !rope.empty());
   if (norms) SLUICE_RETURN_IF_ERROR(attention.BindNorms(binder, prefix, tables.ones));
+  if (files::InfoOf(config.architecture).v_norm) {
+    attention.ones_ = tables.ones;
+    attention.ones_.dims[0] = attention.head_dim_;
+    SLUICE_ASSIGN_OR_RETURN(attention.v_norm_,
+                            binder.Bind<ops::QkNorm>({.activation = binder.options.activation,
+                                                      .q_heads = attention.kv_heads_,
+                                                      .head_dim = attention.head_dim_,
+                                                      .eps = config.norm_eps}));
+  }
   const bool local = config.layers[layer].local_rope;
   const int rotary_dims = rope.empty() ? 0 : static_cast<int>(rope.dims[1]);
   const bool interleaved = local ? config.local_rope.interleaved : config.rope.interleaved;
@@ -85,10 +100,16 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   attention.rope_ = rope;
   SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(AttentionDesc(
                                                     config, binder.options, group, !rope.empty())));
+  attention.narrow_ =
+      std::any_of(config.layers.begin(), config.layers.end(), [&](const files::LayerConfig& other) {
+        return config.head_dim_of(other) != group.k_head_dim ||
+               config.kv_heads_of(other) != group.kv_heads;
+      });
+  CHECK(!(attention.narrow_ && config.attention_gate), "a gate stands beside the widest heads");
   if (config.attention_gate) {
     ops::SigmoidGate::Desc desc;
     desc.activation = binder.options.activation;
-    desc.width = int64_t{config.num_heads} * config.head_dim;
+    desc.width = attention.q_width_;
     SLUICE_ASSIGN_OR_RETURN(attention.gate_, binder.Bind<ops::SigmoidGate>(desc));
   }
   return attention;
@@ -104,22 +125,27 @@ Status Attention::BindNorms(const Binder& binder, const std::string& prefix,
   if (config.qk_norm != files::QkNormKind::kWidth) {
     SLUICE_ASSIGN_OR_RETURN(qk_norm_, binder.Bind<ops::QkNorm>({.activation = activation,
                                                                 .q_heads = config.num_heads,
-                                                                .kv_heads = config.num_kv_heads,
-                                                                .head_dim = config.head_dim,
+                                                                .kv_heads = kv_heads_,
+                                                                .head_dim = head_dim_,
                                                                 .eps = config.norm_eps}));
     return OkStatus();
   }
   const auto bind = [&](int heads) {
-    return binder.Bind<ops::Norm>({.activation = activation,
-                                   .hidden = int64_t{heads} * config.head_dim,
-                                   .eps = config.norm_eps});
+    return binder.Bind<ops::Norm>(
+        {.activation = activation, .hidden = int64_t{heads} * head_dim_, .eps = config.norm_eps});
   };
   SLUICE_ASSIGN_OR_RETURN(all_q_norm_, bind(config.num_heads));
-  SLUICE_ASSIGN_OR_RETURN(all_k_norm_, bind(config.num_kv_heads));
+  SLUICE_ASSIGN_OR_RETURN(all_k_norm_, bind(kv_heads_));
   return OkStatus();
 }
 
 Status Attention::Normalize(device::Stream& stream, const Activations& a) const {
+  if (v_norm_.bound()) {
+    const int64_t width = kv_heads_ * head_dim_;
+    SLUICE_RETURN_IF_ERROR(v_norm_(
+        stream,
+        {.qkv = a.qkv.Columns(q_width_ + width, width), .q_weight = ones_, .k_weight = ones_}));
+  }
   if (qk_norm_.bound()) {
     return qk_norm_(stream, {.qkv = a.qkv, .q_weight = q_norm_, .k_weight = k_norm_});
   }
@@ -130,9 +156,27 @@ Status Attention::Normalize(device::Stream& stream, const Activations& a) const 
   return all_k_norm_(stream, {.x = k, .weight = k_norm_, .out = k});
 }
 
+Activations Attention::Narrowed(const Activations& a) const {
+  const auto narrowed = [](ops::Tensor tensor, int64_t width) {
+    tensor.dims[1] = tensor.strides[0] = width;
+    return tensor;
+  };
+  Activations own = a;
+  own.qkv = own.qkv_gate = narrowed(a.qkv, q_width_ + 2 * kv_heads_ * head_dim_);
+  own.q = narrowed(a.q, q_width_);
+  own.attended = narrowed(a.attended, q_width_);
+  return own;
+}
+
 Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
-                             const Activations& a, const ops::Tensor& residual,
+                             const Activations& widest, const ops::Tensor& residual,
                              const ops::Tensor& out) const {
+  return narrow_ ? Run(context, batch, Narrowed(widest), residual, out)
+                 : Run(context, batch, widest, residual, out);
+}
+
+Status Attention::Run(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                      const ops::Tensor& residual, const ops::Tensor& out) const {
   SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv_gate));
   // Where norms stand behind the rotation, K goes to the cache once more, normalized.
   if (rotate_.bound())

@@ -24,7 +24,7 @@ ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const Model
 struct AttentionTables {
   ops::Tensor rope;    // empty where the layer does not rotate
   ops::Tensor slopes;  // F32 [heads], of ALiBi; empty where there is none
-  ops::Tensor ones;    // F32 [head_dim], where heads have a norm without weights
+  ops::Tensor ones;    // F32 [widest head], where heads have a norm without weights
 };
 
 class Attention {
@@ -33,12 +33,16 @@ class Attention {
   static Result<Attention> Make(const Binder& binder, int layer, const batch::KvGroup& group,
                                 int group_index, const AttentionTables& tables);
 
-  // out = output matrix of the attention over a.normed (+ residual). Uses a.qkv_gate, a.q,
-  // a.attended.
-  Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+  // out = output matrix of the attention over widest.normed (+ residual). Uses its qkv_gate, q,
+  // attended.
+  Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& widest,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
  private:
+  // Tensors of this layer's heads in the memory of those of the widest.
+  Activations Narrowed(const Activations& a) const;
+  Status Run(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+             const ops::Tensor& residual, const ops::Tensor& out) const;
   Status BindNorms(const Binder& binder, const std::string& prefix, const ops::Tensor& ones);
   Status Normalize(device::Stream& stream, const Activations& a) const;
   ops::RopeKv::Args RopeArgs(ForwardContext& context, const DeviceBatch& batch,
@@ -47,11 +51,16 @@ class Attention {
   Status Attend(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
   int layer_ = 0, group_ = 0;
+  int kv_heads_ = 0, head_dim_ = 0;
+  int64_t q_width_ = 0;  // of all heads of Q
+  bool narrow_ = false;  // other layers have other heads
   bool first_of_group_ = false;
   FusedLinear qkv_, output_;
   ops::Bound<ops::QkNorm> qk_norm_;  // unbound: the model does not normalize each head
   ops::Bound<ops::Norm> all_q_norm_, all_k_norm_;  // unbound: nor all heads together
   ops::Tensor q_norm_, k_norm_;
+  ops::Bound<ops::QkNorm> v_norm_;  // of heads that are all V's; unbound: V has no norm
+  ops::Tensor ones_;                // its weights
   ops::Bound<ops::RopeKv> rotate_;  // before the norms; unbound: rope_kv_ rotates
   ops::Bound<ops::RopeKv> rope_kv_;
   ops::Tensor rope_;

@@ -117,8 +117,12 @@ Status Decoder::MakeHeadVectors() {
   if (!config_.alibi_slopes.empty()) {
     SLUICE_ASSIGN_OR_RETURN(slopes_, HeadVector::Make(device_, config_.alibi_slopes));
   }
-  if (config_.qk_norm == files::QkNormKind::kHeadPlain) {
-    const std::vector<float> ones(static_cast<size_t>(config_.head_dim), 1.0f);
+  if (config_.qk_norm == files::QkNormKind::kHeadPlain ||
+      files::InfoOf(config_.architecture).v_norm) {
+    int widest = config_.head_dim;
+    for (const files::LayerConfig& layer : config_.layers)
+      widest = std::max(widest, config_.head_dim_of(layer));
+    const std::vector<float> ones(static_cast<size_t>(widest), 1.0f);
     SLUICE_ASSIGN_OR_RETURN(ones_, HeadVector::Make(device_, ones));
   }
   return OkStatus();
@@ -160,6 +164,10 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
 }
 
 Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
+  if (config_.layers[layer].experts && config_.experts.beside_dense) {
+    SLUICE_ASSIGN_OR_RETURN(DenseAndExperts both, DenseAndExperts::Make(binder, layer));
+    return Body(std::move(both));
+  }
   if (config_.layers[layer].experts) {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));
@@ -198,7 +206,14 @@ Result<Norm> Decoder::KeptNorm(const Binder& binder, int layer, const char* name
 
 Result<Norm> Decoder::NormOfSum(const Binder& binder, const std::string& name) const {
   const bool added = blocks_.empty() || !(blocks_.back().after.bound() || config_.parallel_norms);
-  return Norm::Make(binder, name, added ? Norm::Of::kResidual : Norm::Of::kSum);
+  if (added) return Norm::Make(binder, name, Norm::Of::kResidual);
+  ops::Tensor scale;
+  if (blocks_.back().ends_layer && files::InfoOf(config_.architecture).layer_scales) {
+    const auto layers = std::count_if(blocks_.begin(), blocks_.end(),
+                                      [](const Block& block) { return block.ends_layer; });
+    scale = binder.Get(StrCat("layers.", layers - 1, ".scale"))->tensor;
+  }
+  return Norm::Make(binder, name, Norm::Of::kSum, scale);
 }
 
 Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/layers/attention.h"
+#include "model/layers/dense_and_experts.h"
 #include "model/layers/expert_mlp.h"
 #include "model/layers/gated_conv.h"
 #include "model/layers/gated_delta_net.h"
@@ -38,7 +39,7 @@ class Decoder : public Model {
 
  private:
   using Body = std::variant<Attention, LatentAttention, GatedDeltaNet, GatedConv, Mamba,
-                            LightningAttention, Mlp, ExpertMlp, SharedExpert>;
+                            LightningAttention, Mlp, ExpertMlp, DenseAndExperts, SharedExpert>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;

@@ -42,11 +42,13 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   list->KeptNorm(i, "mlp_norm_kept", names.mlp_norm, layer.mlp_residual);
   if (layer.experts) {
     list->Experts(i);
+    if (config.experts.beside_dense) list->Mlp(i);
     if (config.experts.shared_width > 0) list->SharedExpert(i);
   } else {
     list->Mlp(i);
   }
   if (after) list->Norm(i, "mlp_post_norm", names.mlp_post_norm, "post_ffw_norm");
+  list->LayerScale(i);
 }
 
 }  // namespace

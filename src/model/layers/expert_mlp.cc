@@ -41,6 +41,12 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   mlp.gate_up_ = MatricesOf(binder, prefix + "gate_up", slots);
   mlp.down_ = MatricesOf(binder, prefix + "down", slots);
   if (experts.bias) mlp.score_bias_ = binder.Get(prefix + "score_bias")->tensor;
+  if (experts.scales) mlp.scales_ = binder.Get(prefix + "scales")->tensor;
+  if (experts.beside_dense) {
+    SLUICE_ASSIGN_OR_RETURN(mlp.router_norm_,
+                            Norm::Make(binder, prefix + "router_norm", Norm::Of::kResidual));
+    SLUICE_ASSIGN_OR_RETURN(mlp.norm_, Norm::Make(binder, prefix + "norm", Norm::Of::kResidual));
+  }
   SLUICE_ASSIGN_OR_RETURN(mlp.route_,
                           binder.Bind<ops::RouteExperts>({.scoring = ScoringOf(experts.score),
                                                           .experts = experts.count,
@@ -49,6 +55,7 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
                                                           .groups_kept = experts.groups_kept,
                                                           .bias = experts.bias,
                                                           .renormalize = experts.renormalize,
+                                                          .expert_scales = experts.scales,
                                                           .scale = experts.scale}));
   if (binder.options.fake_balance_experts) {
     SLUICE_ASSIGN_OR_RETURN(mlp.fake_balance_,
@@ -152,15 +159,18 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
                              const Activations& a, const ops::Tensor& residual,
                              const ops::Tensor& out) const {
   device::Stream& stream = *context.stream;
+  if (router_norm_.bound()) SLUICE_RETURN_IF_ERROR(router_norm_(stream, a));
   SLUICE_RETURN_IF_ERROR(router_(stream, a.normed, {}, a.router_logits));
   SLUICE_RETURN_IF_ERROR(route_(stream, {.logits = a.router_logits,
                                          .bias = score_bias_,
+                                         .scales = scales_,
                                          .ids = a.expert_ids,
                                          .weights = a.expert_weights}));
   if (fake_balance_) {
     SLUICE_RETURN_IF_ERROR(
         (*fake_balance_)(stream, {.ids = a.expert_ids, .weights = a.expert_weights}));
   }
+  if (norm_.bound()) SLUICE_RETURN_IF_ERROR(norm_(stream, a));
   if (map_.bound()) SLUICE_RETURN_IF_ERROR(Map(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Group(context, batch, a));
   SLUICE_RETURN_IF_ERROR(

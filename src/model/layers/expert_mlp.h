@@ -10,6 +10,7 @@
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
+#include "model/layers/norm.h"
 #include "ops/activation.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
@@ -21,7 +22,8 @@ class ExpertMlp {
  public:
   static Result<ExpertMlp> Make(const Binder& binder, int layer);
 
-  // out = the block over a.normed (+ residual). Uses the activations of experts.
+  // out = the block over a.normed, or where experts stand beside a dense part over a.hidden and
+  // through a.normed (+ residual); may then be a.normed. Uses the activations of experts.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
@@ -44,11 +46,12 @@ class ExpertMlp {
   Status Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
                   const ops::Tensor& x, const ops::Tensor& tokens, const ops::Tensor& out) const;
 
-  int counts_row_ = -1;  // of ForwardContext::expert_counts; none of a head that guesses tokens
+  int counts_row_ = -1;      // of ForwardContext::expert_counts; none of a head that guesses tokens
+  Norm router_norm_, norm_;  // of a.hidden; unbound: a.normed is as it has to be
   FusedLinear router_;
   Matrices gate_up_, down_;
   ops::Bound<ops::RouteExperts> route_;
-  ops::Tensor score_bias_;  // empty: none
+  ops::Tensor score_bias_, scales_;  // empty: none
   std::optional<ops::Bound<ops::FakeBalanceExperts>> fake_balance_;
   ops::Bound<ops::MapExperts> map_;  // unbound: experts lie in their order
   ops::Bound<ops::GroupExperts> group_;

@@ -4,7 +4,8 @@
 
 namespace sluice::model::layers {
 
-Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
+Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of,
+                        const ops::Tensor& scale) {
   const files::ModelConfig& config = binder.config;
   const files::ModelNorm model_norm = files::InfoOf(config.architecture).norm;
   ops::Norm::Desc desc;
@@ -17,13 +18,16 @@ Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of) {
   desc.eps = config.norm_eps;
   // The residual stream is kept divided by its scale (TokenEmbedding), and so is the root that eps
   // stands beside.
-  if (of != Of::kBranch) desc.eps /= config.residual_scale * config.residual_scale;
-  desc.add = of == Of::kSum;
+  const bool inner = of == Of::kBranch || of == Of::kNormed || of == Of::kBoth;
+  if (!inner) desc.eps /= config.residual_scale * config.residual_scale;
+  desc.add = of == Of::kSum || of == Of::kBoth;
+  desc.scaled = !scale.empty();
   desc.bias = !name.empty() && model_norm == files::ModelNorm::kLayer;
   if (of == Of::kStream) desc.activation = ops::ResidualDType(desc.activation);
-  desc.f32_residual = of != Of::kBranch && ops::ResidualDType(desc.activation) != desc.activation;
+  desc.f32_residual = !inner && ops::ResidualDType(desc.activation) != desc.activation;
   Norm norm;
   norm.of_ = of;
+  norm.scale_ = scale;
   SLUICE_ASSIGN_OR_RETURN(norm.norm_, binder.Bind<ops::Norm>(desc));
   if (!name.empty()) norm.weight_ = binder.Get(name)->tensor;
   if (desc.bias) norm.bias_ = binder.Get(name + "_bias")->tensor;
@@ -45,10 +49,18 @@ Status Norm::operator()(device::Stream& stream, const Activations& a) const {
     case Of::kSum:
       args.x = a.branch;
       args.residual = a.hidden;
+      args.scale = scale_;
       args.out = a.normed;
       break;
     case Of::kStream:
       args.x = args.out = a.hidden;
+      break;
+    case Of::kNormed:
+      args.x = args.out = a.normed;
+      break;
+    case Of::kBoth:
+      args.x = args.out = a.branch;
+      args.residual = a.normed;
       break;
     case Of::kLast:
       args.x = a.last;

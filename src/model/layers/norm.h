@@ -14,9 +14,12 @@ namespace sluice::model::layers {
 class Norm {
  public:
   // What a call normalizes, and into what: a.branch in place, a.hidden into a.normed, a.hidden once
-  // a.branch has been added to it into a.normed, a.last into a.last_normed, or a.hidden in place.
-  enum class Of { kBranch, kResidual, kSum, kLast, kStream };
-  static Result<Norm> Make(const Binder& binder, const std::string& name, Of of);
+  // a.branch has been added to it into a.normed, a.last into a.last_normed,
+  // a.hidden or a.normed in place, or the sum of a.branch and a.normed into a.branch.
+  enum class Of { kBranch, kResidual, kSum, kLast, kStream, kNormed, kBoth };
+  // `scale`: of kSum, the number F32 [1] that the sum is multiplied by; empty: there is none.
+  static Result<Norm> Make(const Binder& binder, const std::string& name, Of of,
+                           const ops::Tensor& scale = {});
 
   bool bound() const { return norm_.bound(); }
   Status operator()(device::Stream& stream, const Activations& a) const;
@@ -24,7 +27,7 @@ class Norm {
  private:
   ops::Bound<ops::Norm> norm_;
   Of of_ = Of::kBranch;
-  ops::Tensor weight_, bias_;  // empty where there is none
+  ops::Tensor weight_, bias_, scale_;  // empty where there is none
 };
 
 }  // namespace sluice::model::layers

@@ -111,12 +111,14 @@ void ParamList::KeptNorm(int i, std::string_view name, std::string_view hugging_
 }
 
 void ParamList::Qkv(int i, int64_t columns) {
-  const int64_t q = int64_t{config_.num_heads} * config_.head_dim;
-  const int64_t kv = int64_t{config_.num_kv_heads} * config_.head_dim;
-  Pieces pieces = QkvPieces(info_.qkv);
+  const files::LayerConfig layer = LayerOf(i);
+  const int head_dim = config_.head_dim_of(layer);
+  const int64_t q = int64_t{config_.num_heads} * head_dim;
+  const int64_t kv = int64_t{config_.kv_heads_of(layer)} * head_dim;
+  Pieces pieces = QkvPieces(info_.qkv, layer);
   if (config_.attention_gate) {
     // Head by head the query's rows, then the gate's.
-    const int64_t dim = config_.head_dim;
+    const int64_t dim = head_dim;
     pieces.push_back(pieces.front());
     pieces.front().pick = {config_.num_heads, 2 * dim, 0, dim};
     pieces.back().pick = {config_.num_heads, 2 * dim, dim, dim};
@@ -127,7 +129,7 @@ void ParamList::Qkv(int i, int64_t columns) {
     for (size_t s = first; s < specs_.size(); ++s) {
       const std::string_view suffix = s == first ? ".weight" : ".bias";
       specs_[s].gguf[0].clear();
-      for (const Piece& piece : QkvPieces(info_.gguf_qkv)) {
+      for (const Piece& piece : QkvPieces(info_.gguf_qkv, layer)) {
         specs_[s].gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows});
       }
     }
@@ -136,17 +138,22 @@ void ParamList::Qkv(int i, int64_t columns) {
                        config_.qk_norm != files::QkNormKind::kHeadPlain;
   if (!weights) return;
   const bool head = config_.qk_norm == files::QkNormKind::kHead;
-  AddNorm(i, "attention.q_norm", {Of(names_.q_norm, "attn_q_norm", head ? config_.head_dim : q)});
-  AddNorm(i, "attention.k_norm", {Of(names_.k_norm, "attn_k_norm", head ? config_.head_dim : kv)});
+  AddNorm(i, "attention.q_norm", {Of(names_.q_norm, "attn_q_norm", head ? head_dim : q)});
+  AddNorm(i, "attention.k_norm", {Of(names_.k_norm, "attn_k_norm", head ? head_dim : kv)});
 }
 
 void ParamList::AttentionOutput(int i) {
   Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", config_.hidden_size)},
-         int64_t{config_.num_heads} * config_.head_dim, config_.attention_output_bias,
-         BlocksAdd(config_) && !config_.parallel_norms);
+         int64_t{config_.num_heads} * config_.head_dim_of(LayerOf(i)),
+         config_.attention_output_bias, BlocksAdd(config_) && !config_.parallel_norms);
   if (!config_.attention_sinks) return;
   Add(i, "attention.sinks", ParamRole::kNorm,
       {{"self_attn.sinks", "attn_sinks.weight", config_.num_heads}}, 0, "");
+}
+
+void ParamList::LayerScale(int i) {
+  if (!info_.layer_scales) return;
+  Add(i, "scale", ParamRole::kNorm, {{"layer_scalar", "layer_output_scale.weight", 1}}, 0, "");
 }
 
 void ParamList::Mlp(int i) {
@@ -213,18 +220,25 @@ std::vector<ParamSpec> ParamList::Take() {
   return std::move(specs_);
 }
 
-ParamList::Pieces ParamList::QkvPieces(files::QkvLayout layout) const {
-  const int64_t dim = config_.head_dim, kv_heads = config_.num_kv_heads;
+files::LayerConfig ParamList::LayerOf(int i) const {
+  const auto index = static_cast<size_t>(i);
+  return index < config_.layers.size() ? config_.layers[index] : files::LayerConfig();
+}
+
+ParamList::Pieces ParamList::QkvPieces(files::QkvLayout layout,
+                                       const files::LayerConfig& layer) const {
+  const int64_t dim = config_.head_dim_of(layer), kv_heads = config_.kv_heads_of(layer);
   const int64_t q = int64_t{config_.num_heads} * dim, kv = kv_heads * dim;
   switch (layout) {
     case files::QkvLayout::kApart:
-      return {Of(names_.q, "attn_q", q), Of(names_.k, "attn_k", kv), Of(names_.v, "attn_v", kv)};
+      return {Of(names_.q, "attn_q", q), Of(names_.k, "attn_k", kv),
+              layer.v_is_k ? Of(names_.k, "attn_k", kv) : Of(names_.v, "attn_v", kv)};
     case files::QkvLayout::kStacked:
       return {Of(names_.qkv, "attn_qkv", q + 2 * kv)};
     case files::QkvLayout::kByHead:
       break;
   }
-  const int64_t shared = config_.num_heads / config_.num_kv_heads, rows = (shared + 2) * dim;
+  const int64_t shared = config_.num_heads / kv_heads, rows = (shared + 2) * dim;
   Pieces pieces = {Of(names_.qkv, "", q), Of(names_.qkv, "", kv), Of(names_.qkv, "", kv)};
   pieces[0].pick = {kv_heads, rows, 0, shared * dim};
   pieces[1].pick = {kv_heads, rows, shared * dim, dim};

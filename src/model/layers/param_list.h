@@ -42,11 +42,15 @@ class ParamList {
   // That norm again, its weights times `factor`; nothing where this is 0.
   void KeptNorm(int i, std::string_view name, std::string_view hugging_face, float factor);
 
-  // "attention.qkv", the gate's rows behind V's where attention has one, with its biases and Q/K
-  // norms where the config has them. `columns`: of what it reads.
+  // "attention.qkv", of which V's rows may be K's once more, the gate's rows behind V's where
+  // attention has one, with its biases and Q/K norms where the config has them. `columns`: of what
+  // it reads.
   void Qkv(int i, int64_t columns);
 
   void AttentionOutput(int i);
+
+  // "scale", of what the layer leaves in the residual stream, where the architecture has it.
+  void LayerScale(int i);
 
   // "attention.q_a" and its norm where queries go through a latent of their own;
   // "attention.q_nope", "attention.q_rope" and "attention.absorb", which leads the first into the
@@ -89,8 +93,9 @@ class ParamList {
   // The output matrix of some tokens of the vocabulary.
   void OutputOf(int64_t tokens);
 
-  // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
-  // its gate rows, then its up rows; and "experts.down".
+  // "experts.router", "experts.score_bias" where scores have one and "experts.scales" where weights
+  // have some; the norms of experts beside a dense part and of this; "experts.gate_up", of each
+  // expert its gate rows, then its up rows; and "experts.down".
   void Experts(int i);
 
   // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
@@ -116,7 +121,10 @@ class ParamList {
     return {std::string(hugging_face), std::string(gguf), rows};
   }
 
-  Pieces QkvPieces(files::QkvLayout layout) const;
+  // Of a head that guesses tokens: as the model's own layers are where they don't say.
+  files::LayerConfig LayerOf(int i) const;
+
+  Pieces QkvPieces(files::QkvLayout layout, const files::LayerConfig& layer) const;
 
   // Adds what stands outside the layers.
   weights::ParamSpec& AddTop(const char* name, weights::ParamRole role, int64_t rows,

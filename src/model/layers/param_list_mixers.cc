@@ -1,6 +1,7 @@
 // What few decoders have: latent attention, layers with a state, experts.
 #include "model/layers/param_list.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/str_cat.h"
@@ -130,6 +131,18 @@ void ParamList::Experts(int i) {
     Add(i, "experts.score_bias", ParamRole::kNorm,
         {Of(StrCat(names.block, names.bias), "exp_probs_b.bias", experts.count)}, 0, "");
   }
+  if (experts.scales) {
+    Add(i, "experts.scales", ParamRole::kNorm,
+        {Of("router.per_expert_scale", "ffn_down_exps.scale", experts.count)}, 0, "");
+  }
+  if (experts.beside_dense) {
+    Add(i, "experts.router_norm", ParamRole::kNorm,
+        {Of("router.scale", "ffn_gate_inp.scale", hidden)}, 0, "")
+        .factor = 1.0f / std::sqrt(static_cast<float>(hidden));
+    Norm(i, "experts.norm", "pre_feedforward_layernorm_2", "pre_ffw_norm_2");
+    Norm(i, "dense_post_norm", "post_feedforward_layernorm_1", "post_ffw_norm_1");
+    Norm(i, "experts_post_norm", "post_feedforward_layernorm_2", "post_ffw_norm_2");
+  }
   AddExperts(i, "experts.gate_up", names.stacked_gate_up,
              {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)}, hidden);
   AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
@@ -223,7 +236,7 @@ ParamSpec& ParamList::AddExperts(int i, std::string_view name, std::string_view 
       const std::string block = StrCat(prefixes_[p].decoder, CheckpointLayer(i), names.block);
       weights::SourceList& list = spec.hugging_face[p];
       if (!stacked.empty()) {
-        const std::string_view suffix = names.transposed ? "" : ".weight";
+        const std::string_view suffix = names.transposed || names.stacked_bare ? "" : ".weight";
         AddStacked(StrCat(block, stacked, suffix), e, pieces, names.transposed ? columns : 0,
                    &list);
         continue;

@@ -64,6 +64,13 @@ double YarnScale(const RopeConfig& rope) {
   return magnitude(1.0);
 }
 
+// Gemma 4: the first pairs turn, the others don't.
+void ApplyProportional(const RopeConfig& rope, std::vector<double>* inverse) {
+  const auto turning = static_cast<size_t>(double{rope.portion} * rope.rotary_dims / 2.0);
+  for (size_t i = 0; i < inverse->size(); ++i)
+    (*inverse)[i] = i < turning ? (*inverse)[i] / rope.factor : 0.0;
+}
+
 // Llama 3.1: long waves are slowed by the factor, short ones kept, those between blended.
 void ApplyLlama3(const RopeConfig& rope, std::vector<double>* inverse) {
   const double low_wave = rope.original_context / static_cast<double>(rope.low_freq_factor);
@@ -112,6 +119,9 @@ RopeFrequencies ComputeRopeFrequencies(const RopeConfig& rope, int context_lengt
     case RopeScaling::kYarn:
       ApplyYarn(rope, &out.inverse);
       out.scale = YarnScale(rope);
+      break;
+    case RopeScaling::kProportional:
+      ApplyProportional(rope, &out.inverse);
       break;
     case RopeScaling::kLlama3:
       ApplyLlama3(rope, &out.inverse);

@@ -8,18 +8,21 @@ namespace {
 
 using Op = ops::Attention;
 
+constexpr int kHeadDimMax = 512, kAmxHeadDimMax = 256;
+
 template <Isa isa>
 ops::Support Supports(const Op::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.head_dim % 16 != 0 || desc.head_dim > 256)
+  if (desc.head_dim % 16 != 0 || desc.head_dim > kHeadDimMax)
     return ops::Support::No(
-        StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 16 up to 256"));
+        StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 16 up to ", kHeadDimMax));
   const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
   return support.ok ? ops::RefAttentionSupports(desc, facts) : support;
 }
 
 ops::Support SupportsAmx(const Op::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.head_dim % 32 != 0 || desc.head_dim < 32)
-    return ops::Support::No(StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 32"));
+  if (desc.head_dim % 32 != 0 || desc.head_dim < 32 || desc.head_dim > kAmxHeadDimMax)
+    return ops::Support::No(StrCat("head_dim is ", desc.head_dim,
+                                   ", it must be a multiple of 32 up to ", kAmxHeadDimMax));
   if (desc.kv.dtype == DType::kF32) return ops::Support::No("takes KV of at most 16 bits, not F32");
   if (ops::HasPositionTerms(desc))
     return ops::Support::No("knows neither ALiBi nor chunks nor queries that grow");

@@ -24,6 +24,7 @@ Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args&
                          .residual = args.residual.ptr<float>(),
                          .weight = args.weight.ptr<float>(),
                          .bias = args.bias.ptr<float>(),
+                         .scale = args.scale.ptr<float>(),
                          .out = args.out.ptr<float>(),
                          .x_stride = args.x.strides[0],
                          .residual_stride = args.residual.strides[0],

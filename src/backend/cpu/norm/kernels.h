@@ -10,6 +10,7 @@ struct NormCall {
   float* residual = nullptr;      // null without add
   const float* weight = nullptr;  // null: the sum alone, without a norm
   const float* bias = nullptr;    // null without
+  const float* scale = nullptr;   // one number, of the sum with the residual; null without
   float* out = nullptr;
   int64_t x_stride = 0, residual_stride = 0, out_stride = 0, hidden = 0;
   float eps = 0.0f;

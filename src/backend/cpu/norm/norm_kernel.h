@@ -57,7 +57,8 @@ struct NormKernel {
       float* out = call.out + row * call.out_stride;
       if (call.residual != nullptr) {
         float* residual = call.residual + row * call.residual_stride;
-        Map(n, residual, [&](const auto& load) { return load(x) + load(residual); });
+        const V scale = V::Set1(call.scale != nullptr ? *call.scale : 1.0f);
+        Map(n, residual, [&](const auto& load) { return (load(x) + load(residual)) * scale; });
         x = residual;
       }
       if (call.weight == nullptr) {

@@ -131,8 +131,11 @@ ops::Support AttentionSupports(AttentionProducts products, const ops::Attention:
                                const device::DeviceFacts& facts) {
   ops::Support support = ops::PlainAttentionSupports(desc, facts);
   if (!support.ok) return support;
-  if (desc.head_dim > 256)
-    return ops::Support::No(StrCat("heads of ", desc.head_dim, " numbers, at most 256"));
+  if (desc.head_dim > 256) {
+    return ops::Support::No(StrCat("models with heads of ", desc.head_dim,
+                                   " numbers do not run on CUDA, whose kernels take at most 256; "
+                                   "use --device cpu or xpu"));
+  }
   if (products == AttentionProducts::kF32) return support;
   if (ops::HasPositionTerms(desc))
     return ops::Support::No("knows neither ALiBi nor chunks nor queries that grow");

@@ -128,6 +128,19 @@ TEST(AttentionConfigTest, TheWideKernelTakesPagesThatFillItsBlocks) {
   }
 }
 
+TEST(AttentionConfigTest, HeadsOf512AreDeclinedInASentence) {
+  ops::Attention::Desc desc = Llama(DType::kBF16, DType::kBF16);
+  desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = 512;
+  for (const auto products :
+       {AttentionProducts::kF32, AttentionProducts::kF16, AttentionProducts::kBF16}) {
+    const ops::Support support = AttentionSupports(products, desc, {});
+    EXPECT_FALSE(support.ok);
+    EXPECT_EQ(support.reason,
+              "models with heads of 512 numbers do not run on CUDA, whose kernels take at most "
+              "256; use --device cpu or xpu");
+  }
+}
+
 TEST(AttentionConfigTest, SharedMemoryFitsAThreadBlock) {
   for (const int dim : {64, 96, 128}) EXPECT_LE(WideSharedBytes(dim), 227 * 1024) << dim;
   for (const int dim : {64, 96, 128, 256}) {

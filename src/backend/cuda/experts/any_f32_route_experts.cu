@@ -118,7 +118,9 @@ __device__ void RouteToken(const RouteExpertsParams& p, int64_t token, uint32_t*
     const int i = lane + 32 * c;
     if (i >= p.top_k) continue;
     p.ids[token * p.ids_stride + i] = taken[c];
-    p.weights[token * p.weights_stride + i] = scores[c] / divisor * p.scale;
+    const float weight = scores[c] / divisor * p.scale;
+    p.weights[token * p.weights_stride + i] =
+        p.scales == nullptr ? weight : weight * p.scales[taken[c]];
   }
 }
 

@@ -34,6 +34,7 @@ Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
   const RouteExpertsParams params = {
       .logits = args.logits.ptr<float>(),
       .bias = args.bias.ptr<float>(),
+      .scales = args.scales.ptr<float>(),
       .ids = args.ids.ptr<int32_t>(),
       .weights = args.weights.ptr<float>(),
       .logits_stride = args.logits.strides[0],

@@ -11,7 +11,8 @@ inline constexpr int kRouteTopKMax = 64;    // experts of a token
 
 struct RouteExpertsParams {
   const float* logits;
-  const float* bias;  // or null
+  const float* bias;    // or null
+  const float* scales;  // of experts, or null
   int32_t* ids;
   float* weights;
   int64_t logits_stride, ids_stride, weights_stride, tokens;

@@ -22,10 +22,12 @@ __device__ __forceinline__ void TakeGroup(const NormParams& p, const Row<T, Sum>
   const bool wide = p.wide != 0;
   LoadGroup<Sum>(row.sums, first, p.hidden, wide, values);
   if (row.added == nullptr) return;
+  const float scale = p.scale == nullptr ? 1.0f : *p.scale;
   float added[kGroup];
   LoadGroup(row.added, first, p.hidden, wide, added);
 #pragma unroll
-  for (int i = 0; i < kGroup; ++i) values[i] = ToFloat(FromFloat<Sum>(added[i] + values[i]));
+  for (int i = 0; i < kGroup; ++i)
+    values[i] = ToFloat(FromFloat<Sum>((added[i] + values[i]) * scale));
   StoreGroup(row.sums, first, p.hidden, wide, values);
 }
 

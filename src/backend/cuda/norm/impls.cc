@@ -33,6 +33,7 @@ Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args&
       .sums = sums.data,
       .weight = args.weight.ptr<float>(),
       .bias = args.bias.ptr<float>(),
+      .scale = args.scale.ptr<float>(),
       .out = args.out.data,
       .added_stride = args.x.strides[0],
       .sums_stride = sums.strides[0],

@@ -10,6 +10,7 @@ struct NormParams {
   void* sums;           // what is normalized, written only where something is added
   const float* weight;  // null: the sum alone, without a norm
   const float* bias;    // null: none
+  const float* scale;   // one number, of what is added to; null: none
   void* out;            // may be `added`, or `sums` of its type
   int64_t added_stride, sums_stride, out_stride;
   int64_t hidden;

@@ -8,8 +8,9 @@
 namespace sluice::xpu {
 namespace {
 
-// Query, result and weights of a KV head's query heads are a work-item's own.
-constexpr int kGroupMax = 16, kHeadDimMax = 256;
+// Query, result and weights of a KV head's query heads are a work-item's own: so many heads, and
+// numbers of them together.
+constexpr int kGroupMax = 16, kHeadDimMax = 512, kGroupNumbersMax = 16 * 256;
 constexpr int kItemsOnGpu = 8;
 // Heads of latent attention that a work-item takes: rows are read once for all of them, and their
 // queries and results are its own.
@@ -63,6 +64,10 @@ ops::Support AttentionSupports(const ops::Attention::Desc& desc, const device::D
   if (desc.q_heads / desc.kv_heads > kGroupMax) {
     return ops::Support::No(
         StrCat(desc.q_heads / desc.kv_heads, " query heads per KV head, above ", kGroupMax));
+  }
+  if (desc.q_heads / desc.kv_heads * desc.head_dim > kGroupNumbersMax) {
+    return ops::Support::No(StrCat(desc.q_heads / desc.kv_heads, " query heads of ", desc.head_dim,
+                                   " numbers per KV head, above ", kGroupNumbersMax, " in all"));
   }
   return support;
 }

@@ -59,7 +59,9 @@ TEST(XpuAttentionConfigTest, TheTablesRoomIsBoundedByWhatAKernelCounts) {
 TEST(XpuAttentionConfigTest, HeadsThatDoNotFitAWorkItemAreDeclined) {
   EXPECT_TRUE(AttentionSupports(Heads(16, 1, 256), Facts(true)).ok);
   EXPECT_FALSE(AttentionSupports(Heads(17, 1, 64), Facts(true)).ok);
-  EXPECT_FALSE(AttentionSupports(Heads(1, 1, 257), Facts(true)).ok);
+  EXPECT_TRUE(AttentionSupports(Heads(8, 1, 512), Facts(true)).ok);
+  EXPECT_FALSE(AttentionSupports(Heads(9, 1, 512), Facts(true)).ok);
+  EXPECT_FALSE(AttentionSupports(Heads(1, 1, 513), Facts(true)).ok);
   EXPECT_FALSE(AttentionSupports(Heads(3, 2, 64), Facts(true)).ok) << "as the reference does";
 }
 

@@ -32,7 +32,8 @@ SLUICE_KERNEL any_f32_route_experts(global const float* logits, ulong logits_str
                                     global const float* bias, global int* ids, ulong ids_stride,
                                     global float* weights, ulong weights_stride, int tokens,
                                     int experts, int top_k, int groups, int groups_kept,
-                                    int renormalize, float scale) {
+                                    int renormalize, float scale,
+                                    global const float* scales) {
   const int token = get_global_id(0);
   if (token >= tokens) return;
   logits += token * logits_stride;
@@ -78,5 +79,8 @@ SLUICE_KERNEL any_f32_route_experts(global const float* logits, ulong logits_str
     of_taken += score;
   }
   const float divisor = renormalize ? of_taken + 1e-20f : 1.0f;
-  for (int i = 0; i < top_k; ++i) weights[i] = weights[i] / divisor * scale;
+  for (int i = 0; i < top_k; ++i) {
+    weights[i] = weights[i] / divisor * scale;
+    if (scales != 0) weights[i] *= scales[ids[i]];
+  }
 }

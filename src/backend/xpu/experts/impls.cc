@@ -37,7 +37,8 @@ Status RunRoute(device::Stream& stream, const ops::RouteExperts::Desc& desc,
                 args.logits.data, RowStride(args.logits), args.bias.data, args.ids.data,
                 RowStride(args.ids), args.weights.data, RowStride(args.weights),
                 static_cast<int32_t>(tokens), desc.experts, desc.top_k, desc.groups,
-                desc.groups_kept, static_cast<int32_t>(desc.renormalize ? 1 : 0), desc.scale);
+                desc.groups_kept, static_cast<int32_t>(desc.renormalize ? 1 : 0), desc.scale,
+                args.scales.data);
 }
 
 Status RunFakeBalance(device::Stream& stream, const ops::FakeBalanceExperts::Desc& desc,

@@ -1,7 +1,7 @@
 #include "backend/xpu/pieces/element.cl"
 #include "backend/xpu/pieces/reduce.cl"
 // RMSNorm and LayerNorm, a work-group per row. -D ACT, LAYER (0, 1; 2: the sum alone),
-// ADD, BIAS.
+// ADD (0, 1; 2: and the sum is scaled), BIAS.
 // QK norm: -D ACT, a work-group per (head, token).
 
 #define EACH16(i, n) for (int i = get_local_id(0) * 16; i + 16 <= (n); i += ITEMS * 16)
@@ -10,15 +10,20 @@
 #ifdef LAYER
 SLUICE_KERNEL any_f32_norm(Bytes x, ulong x_stride, BytesOut residual, ulong residual_stride,
                            global const float* weight, global const float* bias, BytesOut out,
-                           ulong out_stride, int hidden, float eps) {
+                           ulong out_stride, int hidden, float eps, global const float* scale) {
   SLUICE_LOCAL_SUMS(parts);
   const ulong row = get_group_id(0);
   const ulong in = row * x_stride, to = row * out_stride, res = row * residual_stride;
+#if ADD == 2
+#define SUM(a, b) (((a) + (b)) * *scale)
+#else
+#define SUM(a, b) ((a) + (b))
+#endif
 #if ADD
   EACH16(i, hidden)
-  store16_act(residual, res + i, load16_act(x, in + i) + load16_act(residual, res + i));
+  store16_act(residual, res + i, SUM(load16_act(x, in + i), load16_act(residual, res + i)));
   EACH_LEFT(i, hidden)
-  store_act(residual, res + i, load_act(x, in + i) + load_act(residual, res + i));
+  store_act(residual, res + i, SUM(load_act(x, in + i), load_act(residual, res + i)));
   group_barrier();
   Bytes from = residual;
   const ulong at = res;

@@ -19,13 +19,16 @@ Status RunNorm(device::Stream& stream, const ops::Norm::Desc& desc, const ops::N
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const int items = ItemsFor(FactsOf(stream), 64);
   const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
-                                     " -D LAYER=", static_cast<int>(desc.kind),
-                                     " -D ADD=", desc.add ? 1 : 0, " -D BIAS=", desc.bias ? 1 : 0);
+                                     " -D LAYER=", static_cast<int>(desc.kind), " -D ADD=",
+                                     desc.scaled ? 2
+                                     : desc.add  ? 1
+                                                 : 0,
+                                     " -D BIAS=", desc.bias ? 1 : 0);
   LaunchShape shape{{static_cast<size_t>(args.x.dims[0]), 1, 1}, static_cast<size_t>(items)};
-  SLUICE_RETURN_IF_ERROR(Launch(stream, {kProgram, "any_f32_norm"}, options, shape, args.x.data,
-                                RowStride(args.x), args.residual.data, RowStride(args.residual),
-                                args.weight.data, args.bias.data, args.out.data,
-                                RowStride(args.out), static_cast<int32_t>(desc.hidden), desc.eps));
+  SLUICE_RETURN_IF_ERROR(Launch(
+      stream, {kProgram, "any_f32_norm"}, options, shape, args.x.data, RowStride(args.x),
+      args.residual.data, RowStride(args.residual), args.weight.data, args.bias.data, args.out.data,
+      RowStride(args.out), static_cast<int32_t>(desc.hidden), desc.eps, args.scale.data));
   const bool plain = desc.kind == ops::NormKind::kRms && !desc.add && !desc.bias;
   if (plain && items == 1 && desc.activation == DType::kF32 && args.out.data != args.x.data) {
     NoteMaker(stream, {.kind = RowMaker::Kind::kRmsNorm,
