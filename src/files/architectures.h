@@ -56,8 +56,9 @@ enum class LayerRule {
   kMamba,           // no layer has attention or a feed-forward part
   kMambaHybrid,     // those that "layer_types" does not give attention, and in GGUF those without
                     // KV heads, are of Mamba-2
-  kLightning,       // those that "layer_types" calls linear, or every other one; none in GGUF
-  kLocal,           // all but the first of every third see a window, which reaches to both sides
+  kMambaBeside,   // each has attention and Mamba-2 side by side
+  kLightning,     // those that "layer_types" calls linear, or every other one; none in GGUF
+  kLocal,         // all but the first of every third see a window, which reaches to both sides
 };
 
 // The key of config.json that says whether some products have a bias, and what holds without it.
@@ -157,10 +158,11 @@ struct HfExperts {
 // Keys of config.json that scale what flows through the model.
 enum class HfScales {
   kNone,
-  kGemma,    // "query_pre_attn_scalar", caps; the embedding by the root of its width
-  kGranite,  // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
-             // divided by "logits_scaling"
-  kCohere,   // logits are multiplied by "logit_scale"
+  kGemma,     // "query_pre_attn_scalar", caps; the embedding by the root of its width
+  kGranite,   // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
+              // divided by "logits_scaling"
+  kCohere,    // logits are multiplied by "logit_scale"
+  kFalconH1,  // "embedding_multiplier", "lm_head_multiplier" and those of every part of a layer
 };
 
 // Whether scores fall with the distance (ALiBi) instead of rotating Q and K.

@@ -402,6 +402,7 @@ Status GgufConfigReader::ReadLayers() {
       return ReadGgufShortConv(file_, info_, &config_);
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
+    case LayerRule::kMambaBeside:
       return ReadGgufMamba(file_, info_, &config_);
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
@@ -511,6 +512,7 @@ Status GgufConfigReader::ReadTraits() {
 Status GgufConfigReader::ReadScales() {
   switch (info_.hf_scales) {
     case HfScales::kNone:
+    case HfScales::kFalconH1:  // the converter has multiplied the weights
       return OkStatus();
     case HfScales::kGemma:
       config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));

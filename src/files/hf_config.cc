@@ -363,6 +363,7 @@ Status HfConfigReader::ReadLayers() {
       return ReadShortConv();
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
+    case LayerRule::kMambaBeside:
       return ReadHfMamba(fields_, info_, &config_);
     case LayerRule::kLightning:
       return ReadLightning();

@@ -14,12 +14,17 @@ constexpr int kGraniteSharedWidth = 1024;
 // What config.json calls the sizes of Mamba-2.
 struct Keys {
   const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *bias, *expand;
+  const char* width = nullptr;  // of all heads, instead of `expand` times that of the model
 };
 constexpr Keys kOwnKeys = {"num_heads",   "head_dim",      "n_groups", "state_size",
                            "conv_kernel", "use_conv_bias", "use_bias", "expand"};
 constexpr Keys kHybridKeys = {"mamba_n_heads",   "mamba_d_head", "mamba_n_groups",
                               "mamba_d_state",   "mamba_d_conv", "mamba_conv_bias",
                               "mamba_proj_bias", "mamba_expand"};
+constexpr Keys kBesideKeys = {"mamba_n_heads",   "mamba_d_head", "mamba_n_groups",
+                              "mamba_d_state",   "mamba_d_conv", "mamba_conv_bias",
+                              "mamba_proj_bias", "mamba_expand", "mamba_d_ssm"};
+constexpr int kFalconH1Width = 1024;
 // What transformers 5.23 takes for keys that are absent.
 constexpr LinearAttentionConfig kOwnDefaults = {.key_heads = 8,
                                                 .value_heads = 128,
@@ -46,12 +51,18 @@ Status ReadSizes(const JsonFields& fields, const Keys& keys, ModelConfig* config
   SLUICE_RETURN_IF_ERROR(fields.Int(keys.kernel, kConvKernelRange, &linear.conv_kernel));
   SLUICE_RETURN_IF_ERROR(fields.Bool(keys.conv_bias, &linear.conv_bias));
   SLUICE_RETURN_IF_ERROR(fields.Bool(keys.bias, &linear.product_bias));
+  int given = keys.width == nullptr || fields.IsNull(keys.width) ? 0 : kFalconH1Width;
+  if (keys.width != nullptr) SLUICE_RETURN_IF_ERROR(fields.Int(keys.width, kHiddenRange, &given));
   const Json* dim = fields.Find(keys.head_dim);
   if (dim == nullptr || !dim->is_string() || *dim != "auto") {
     SLUICE_RETURN_IF_ERROR(fields.Int(keys.head_dim, kLinearHeadDimRange, &linear.value_head_dim));
-    if (linear.value_head_dim > 0) return OkStatus();
+    if (linear.value_head_dim > 0) {
+      if (given == 0 || linear.value_width() == given) return OkStatus();
+      return BadModel(StrCat(Quote(keys.width), " is ", given, ", which is not ",
+                             linear.value_heads, " heads of ", linear.value_head_dim));
+    }
   }
-  const int64_t width = int64_t{expand} * config->hidden_size;
+  const int64_t width = given > 0 ? given : int64_t{expand} * config->hidden_size;
   const int64_t head = width / linear.value_heads;
   if (width % linear.value_heads != 0 || head > kLinearHeadDimRange.max) {
     return BadModel(StrCat(Quote(keys.heads), " is ", linear.value_heads, ", which divides ", width,
@@ -112,6 +123,33 @@ Status ReadGranite(const JsonFields& fields, ModelConfig* config) {
   return fields.Int("shared_intermediate_size", kIntermediateRange, &config->intermediate_size);
 }
 
+// What no published file of Falcon-H1 asks for.
+Status RefuseFalconH1(const JsonFields& fields) {
+  for (const char* key : {"attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"}) {
+    bool bias = false;
+    SLUICE_RETURN_IF_ERROR(fields.Bool(key, &bias));
+    if (bias) {
+      return BadModel(StrCat(Quote(key),
+                             " is true, which is not supported with the multipliers of "
+                             "falcon_h1 models"));
+    }
+  }
+  bool norm = false, before_gate = true;
+  SLUICE_RETURN_IF_ERROR(fields.Bool("mamba_rms_norm", &norm));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("mamba_norm_before_gate", &before_gate));
+  if (!norm || !before_gate) return OkStatus();
+  return BadModel(
+      "\"mamba_norm_before_gate\" is true, which is not supported; a norm behind the gate is");
+}
+
+Status ReadBeside(const JsonFields& fields, ModelConfig* config) {
+  SLUICE_RETURN_IF_ERROR(RefuseFalconH1(fields));
+  config->linear.gated_norm = false;
+  SLUICE_RETURN_IF_ERROR(fields.Bool("mamba_rms_norm", &config->linear.gated_norm));
+  MakeMambaBeside(config);
+  return OkStatus();
+}
+
 }  // namespace
 
 Status ReadHfMamba(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config) {
@@ -119,13 +157,18 @@ Status ReadHfMamba(const JsonFields& fields, const ArchitectureInfo& info, Model
   if (config->activation != ActivationKind::kSilu) {
     return BadModel("the activation of a model with layers of Mamba-2 must be silu");
   }
+  const bool beside = info.layers == LayerRule::kMambaBeside;
+  const MambaScales scales = config->linear.scales;
   config->linear = own ? kOwnDefaults : kHybridDefaults;
-  SLUICE_RETURN_IF_ERROR(ReadSizes(fields, own ? kOwnKeys : kHybridKeys, config));
+  config->linear.scales = scales;
+  const Keys& keys = own ? kOwnKeys : beside ? kBesideKeys : kHybridKeys;
+  SLUICE_RETURN_IF_ERROR(ReadSizes(fields, keys, config));
   SLUICE_RETURN_IF_ERROR(CheckStepLimits(fields));
   if (own) {
     MakeMambaAlone(config);
     return OkStatus();
   }
+  if (beside) return ReadBeside(fields, config);
   SLUICE_RETURN_IF_ERROR(ReadKinds(fields, config));
   const bool granite = info.architecture == Architecture::kGraniteMoeHybrid;
   return granite ? ReadGranite(fields, config) : OkStatus();

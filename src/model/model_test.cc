@@ -593,6 +593,34 @@ TEST(Params, Mamba2HasMixersAlone) {
   EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "backbone.norm_f.weight");
 }
 
+TEST(Params, LayersSideBySideAreOneOfTheCheckpoint) {
+  ModelConfig config = SmallConfig(Architecture::kFalconH1);
+  config.linear = SmallMamba2().linear;
+  config.linear.gated_norm = false;
+  config.linear.scales = {.values = 2.0f, .keys = 3.0f, .queries = 5.0f};
+  files::MakeMambaBeside(&config);
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.2.input_norm").hugging_face[0][0].name,
+            "model.layers.1.input_layernorm.weight");
+  const auto& in = Find(specs, "layers.2.mamba.in");
+  EXPECT_EQ(in.hugging_face[0][0].name, "model.layers.1.mamba.in_proj.weight");
+  EXPECT_EQ(in.gguf[0][0].name, "blk.1.ssm_in.weight");
+  EXPECT_FALSE(Declares(specs, "layers.2.mlp.down"));
+  EXPECT_FALSE(Declares(specs, "layers.2.mamba.norm"));
+  EXPECT_FALSE(Declares(specs, "layers.3.input_norm"));
+  EXPECT_EQ(Find(specs, "layers.3.attention.output").gguf[0][0].name, "blk.1.attn_output.weight");
+  EXPECT_EQ(Find(specs, "layers.3.mlp_norm").gguf[0][0].name, "blk.1.ffn_norm.weight");
+  EXPECT_EQ(Find(specs, "layers.3.mlp.down").hugging_face[0][0].name,
+            "model.layers.1.feed_forward.down_proj.weight");
+  // Values, keys, queries.
+  const std::vector<float>& factors = Find(specs, "layers.2.mamba.taps").row_factors;
+  ASSERT_EQ(factors.size(), 46u);
+  EXPECT_EQ(factors[29], 2.0f);
+  EXPECT_EQ(factors[30], 3.0f);
+  EXPECT_EQ(factors[37], 3.0f);
+  EXPECT_EQ(factors[38], 5.0f);
+}
+
 TEST(Params, MiniMaxAddsToItsNormsAndSortsTheRowsOfItsHeads) {
   const auto specs = Params(SmallMiniMax());
   const auto& in = Find(specs, "layers.0.lightning.in");

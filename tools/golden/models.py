@@ -313,6 +313,19 @@ CASES = {
         intermediate_size=24, num_local_experts=3, num_experts_per_tok=2, block_size=5,
         full_attn_alpha_factor=1.7, linear_attn_alpha_factor=2.3, mlp_alpha_factor=3.1,
         layer_types=["full_attention", "linear_attention", "linear_attention"]), SMALL),
+    # What attention is multiplied by, in and out, is not 1 and no power of two, as nothing else is.
+    "falcon_h1": ("FalconH1", dict(
+        NARROW, head_dim=16, mamba_d_ssm=48, mamba_n_heads=3, mamba_d_head=16, mamba_n_groups=1,
+        mamba_d_state=20, embedding_multiplier=2.3, lm_head_multiplier=0.6, key_multiplier=0.7,
+        attention_in_multiplier=1.3, attention_out_multiplier=0.9, ssm_in_multiplier=1.2,
+        ssm_out_multiplier=0.7, ssm_multipliers=[0.8, 1.4, 0.9, 1.1, 0.6],
+        mlp_multipliers=[1.7, 0.45]), SMALL),
+    "falcon_h1_norm": ("FalconH1", dict(
+        NARROW, head_dim=16, num_attention_heads=4, mamba_d_ssm=None, mamba_expand=2,
+        mamba_n_heads=4, mamba_d_head="auto", mamba_n_groups=2, mamba_d_state=16, mamba_d_conv=3,
+        mamba_conv_bias=False, mamba_rms_norm=True, mamba_norm_before_gate=False,
+        attention_in_multiplier=0.8, ssm_out_multiplier=1.3,
+        ssm_multipliers=[0.6, 1.0, 1.3, 0.9, 1.5], tie_word_embeddings=True), SMALL),
 }
 
 

@@ -87,7 +87,14 @@ void ParamList::Mamba(int i) {
   Matrix(i, "mamba.in", piece("in_proj", "ssm_in", values + channels + linear.value_heads),
          config_.hidden_size, linear.product_bias);
   const Pieces taps = piece("conv1d", "ssm_conv1d", channels);
-  Add(i, "mamba.taps", ParamRole::kTaps, taps, linear.conv_kernel, ".weight");
+  ParamSpec& filter = Add(i, "mamba.taps", ParamRole::kTaps, taps, linear.conv_kernel, ".weight");
+  const files::MambaScales& scales = linear.scales;
+  if (!scales.plain()) {
+    std::vector<float>& factors = filter.row_factors;
+    factors.assign(static_cast<size_t>(values), scales.values);
+    factors.insert(factors.end(), static_cast<size_t>(linear.key_width()), scales.keys);
+    factors.insert(factors.end(), static_cast<size_t>(linear.key_width()), scales.queries);
+  }
   if (linear.conv_bias) Add(i, "mamba.taps_bias", ParamRole::kNorm, taps, 0, ".bias");
   Add(i, "mamba.dt_bias", ParamRole::kNorm, piece("dt_bias", "ssm_dt.bias", linear.value_heads), 0,
       "");
@@ -98,7 +105,7 @@ void ParamList::Mamba(int i) {
   };
   divided("mamba.a", piece("A_log", "ssm_a", linear.value_heads), "")->hugging_face_log = true;
   divided("mamba.skip", piece("D", "ssm_d", linear.value_heads), "");
-  divided("mamba.norm", piece("norm", "ssm_norm", values), ".weight");
+  if (linear.gated_norm) divided("mamba.norm", piece("norm", "ssm_norm", values), ".weight");
   Matrix(i, "mamba.output", piece("out_proj", "ssm_out", config_.hidden_size), values,
          linear.product_bias, BlocksAdd(config_));
 }
@@ -217,7 +224,7 @@ ParamSpec& ParamList::AddExperts(int i, std::string_view name, std::string_view 
   for (int64_t e = 0; e < experts; ++e) {
     for (const Piece& piece : pieces) {
       spec.gguf[0].push_back(
-          RowsOfExpert(StrCat("blk.", i, ".", piece.gguf, ".weight"), e, piece.rows));
+          RowsOfExpert(StrCat(GgufLayer(i), piece.gguf, ".weight"), e, piece.rows));
     }
     for (size_t p = 0; p < prefixes_.size(); ++p) {
       const std::string block = StrCat(prefixes_[p].decoder, CheckpointLayer(i), names.block);
@@ -245,7 +252,7 @@ void ParamList::AddExpertBias(int i, std::string_view name, std::string_view sta
   for (int64_t e = 0; e < config_.experts.count; ++e) {
     for (const Piece& piece : pieces) {
       spec.gguf[0].push_back(
-          RowsOfExpert(StrCat("blk.", i, ".", piece.gguf, ".bias"), e, piece.rows));
+          RowsOfExpert(StrCat(GgufLayer(i), piece.gguf, ".bias"), e, piece.rows));
     }
     for (size_t p = 0; p < prefixes_.size(); ++p) {
       const std::string tensor = StrCat(prefixes_[p].decoder, CheckpointLayer(i),
