@@ -56,6 +56,8 @@ enum class LayerRule {
   kMamba,           // no layer has attention or a feed-forward part
   kMambaHybrid,     // those that "layer_types" does not give attention, and in GGUF those without
                     // KV heads, are of Mamba-2
+  kMambaPattern,  // each is a mixer, of Mamba-2 or attention, or a feed-forward part, with experts
+                  // or without, as a list or a text of letters says; none has RoPE
   kMambaBeside,   // each has attention and Mamba-2 side by side
   kLightning,     // those that "layer_types" calls linear, or every other one; none in GGUF
   kLocal,         // all but the first of every third see a window, which reaches to both sides
@@ -120,6 +122,7 @@ enum class ExpertLayers {
   kNone,
   kEvery,
   kSparse,       // those of "decoder_sparse_step" that "mlp_only_layers" does not name
+  kNamed,        // those that the rule of layers has found
   kBehindDense,  // all but the first "first_k_dense_replace"
   kInterleaved,  // those of "moe_layers", or every "interleave_moe_layer_step"-th
   kBetween,      // every "moe_layer_interval"-th from "moe_layer_start_index" to

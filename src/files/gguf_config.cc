@@ -403,6 +403,7 @@ Status GgufConfigReader::ReadLayers() {
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
     case LayerRule::kMambaBeside:
+    case LayerRule::kMambaPattern:
       return ReadGgufMamba(file_, info_, &config_);
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:

@@ -364,6 +364,7 @@ Status HfConfigReader::ReadLayers() {
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
     case LayerRule::kMambaBeside:
+    case LayerRule::kMambaPattern:
       return ReadHfMamba(fields_, info_, &config_);
     case LayerRule::kLightning:
       return ReadLightning();

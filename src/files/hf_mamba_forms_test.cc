@@ -1,4 +1,5 @@
-// Falcon-H1, whose layers have attention and Mamba-2 side by side.
+// Falcon-H1, whose layers have attention and Mamba-2 side by side, and Nemotron-H, whose layers a
+// pattern tells.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,6 +31,18 @@ Json FalconH1() {
           {"mamba_n_heads", 6},
           {"mamba_d_head", 16}};
 }
+Json NemotronH() {
+  return {{"architectures", {"NemotronHForCausalLM"}},
+          {"vocab_size", 100},
+          {"hidden_size", 64},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 16},
+          {"mamba_num_heads", 8},
+          {"n_routed_experts", 6},
+          {"hybrid_override_pattern", "MEM*-M"}};
+}
+
 TEST(HfFalconH1Test, ALayerIsAMixerBesideAnother) {
   const ModelConfig config = GoodConfig(Read(FalconH1(), "{}"));
   ASSERT_EQ(config.num_layers, 6);
@@ -96,6 +109,56 @@ TEST(HfFalconH1Test, TheWidthOfItsHeadsMayFollow) {
   const ModelConfig expanded =
       GoodConfig(Read(FalconH1(), R"({"mamba_d_ssm":null,"mamba_n_heads":4,"mamba_d_head":32})"));
   EXPECT_EQ(expanded.linear.value_width(), 128);
+}
+
+TEST(HfNemotronHTest, AMixerAndTheFeedForwardPartBehindItAreALayer) {
+  const ModelConfig config = GoodConfig(Read(NemotronH(), "{}"));
+  ASSERT_EQ(config.num_layers, 4);
+  EXPECT_EQ(config.stored_layers(), 6);
+  const LayerKind kinds[] = {LayerKind::kMamba, LayerKind::kMamba, LayerKind::kFull,
+                             LayerKind::kMamba};
+  const int mixers[] = {0, 2, 3, 5}, mlps[] = {1, 2, 4, 5};
+  for (int i = 0; i < 4; ++i) {
+    const LayerConfig& layer = config.layers[static_cast<size_t>(i)];
+    EXPECT_EQ(layer.kind, kinds[i]);
+    EXPECT_EQ(layer.mlp, i % 2 == 0);
+    EXPECT_EQ(layer.experts, i == 0);
+    EXPECT_FALSE(layer.use_rope);
+    EXPECT_EQ(config.StoredMixer(i), mixers[i]);
+    EXPECT_EQ(config.StoredMlp(i), mlps[i]);
+    EXPECT_FALSE(config.BesideLast(i));
+  }
+  EXPECT_TRUE(config.plain_mlp);
+  EXPECT_EQ(config.activation, ActivationKind::kReluSquared);
+  EXPECT_EQ(config.experts.count, 6);
+  EXPECT_EQ(config.experts.score, RouterScore::kSigmoid);
+  const ModelConfig dense = GoodConfig(Read(NemotronH(), R"({"hybrid_override_pattern":"M-"})"));
+  EXPECT_EQ(dense.experts.count, 0);
+}
+
+TEST(HfNemotronHTest, AListOfNamesComesBeforeTheLetters) {
+  // As transformers 5 spells them, and as it did before.
+  for (const char* list :
+       {R"({"layers_block_type":["linear_attention","moe","full_attention","mlp"]})",
+        R"({"layers_block_type":["mamba","moe","attention","mlp"]})"}) {
+    const ModelConfig config = GoodConfig(Read(NemotronH(), list));
+    EXPECT_EQ(config.num_layers, 2);
+    EXPECT_TRUE(config.layers[0].experts && !config.layers[1].experts);
+  }
+}
+
+TEST(HfNemotronHTest, WhatIsNotSupportedIsNamed) {
+  const auto error = [](const char* text) { return ConfigError(Read(NemotronH(), text)); };
+  EXPECT_THAT(error(R"({"hybrid_override_pattern":"-M"})"),
+              HasSubstr("layer 0 is a feed-forward part behind no mixer of its own"));
+  EXPECT_THAT(error(R"({"hybrid_override_pattern":"M-E"})"),
+              HasSubstr("layer 2 is a feed-forward part behind no mixer of its own"));
+  EXPECT_THAT(error(R"({"hybrid_override_pattern":"MX"})"),
+              HasSubstr("layer 1 is of a type other than mamba, attention, mlp and moe"));
+  EXPECT_THAT(error(R"({"hybrid_override_pattern":null})"), HasSubstr("name 0 layers"));
+  EXPECT_THAT(error(R"({"layers_block_type":"M"})"), HasSubstr("name 0 layers"));
+  EXPECT_THAT(error(R"({"mamba_hidden_act":"gelu"})"), HasSubstr("\"mamba_hidden_act\""));
+  EXPECT_THAT(error(R"({"moe_latent_size":16})"), HasSubstr("\"moe_latent_size\" is given"));
 }
 
 }  // namespace

@@ -65,6 +65,25 @@ inline constexpr ArchitectureInfo kMambaRows[] = {
                      .eos_id = 2},
      .gguf_name = "falcon-h1", .hf_tensors = kBambaTensors, .layers = LayerRule::kMambaBeside,
      .hf_scales = HfScales::kFalconH1},
+    // Nemotron-H and Nemotron 3 ("Nemotron-H: A Family of Accurate and Efficient Hybrid
+    // Mamba-Transformer Models"): mixers and feed-forward parts, without gates, as a pattern says.
+    {.architecture = Architecture::kNemotronH, .name = "nemotron_h",
+     .hf_names = {{{"NemotronHForCausalLM", "nemotron_h"}}},
+     .hf_defaults = {.vocab = 131072, .hidden = 4096, .intermediate = 21504, .layers = 4,
+                     .heads = 32, .kv_heads = 8, .head_dim = 128, .context = 4096,
+                     .norm_eps = 1e-5f, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2, .expert_width = 7688},
+     .hf_keys = {.norm_eps = "layer_norm_epsilon", .activation = "mlp_hidden_act"},
+     .hf_tensors = {.decoder = "backbone.", .embedding = "embeddings", .final_norm = "norm_f",
+                    .input_norm = "norm", .mlp_norm = "norm", .q = "mixer.q_proj",
+                    .k = "mixer.k_proj", .v = "mixer.v_proj", .attention_output = "mixer.o_proj",
+                    .mamba = "mixer.", .up = "mixer.up_proj", .down = "mixer.down_proj"},
+     .layers = LayerRule::kMambaPattern,
+     .hf_biases = kAttentionMlpBiases,
+     .hf_experts = {.layers = ExpertLayers::kNamed, .renormalize = true,
+                    .score = RouterScore::kSigmoid, .block = "mixer.",
+                    .bias = "gate.e_score_correction_bias", .shared = "mixer.shared_experts."},
+     .plain_mlp = true, .activation = ActivationKind::kReluSquared},
     // MiniMax-Text-01 ("MiniMax-01: Scaling Foundation Models with Lightning Attention"): most layers
     // have linear attention; blocks add to what their norm gives; experts as Mixtral's.
     {.architecture = Architecture::kMiniMax, .name = "minimax",

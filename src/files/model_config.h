@@ -72,6 +72,7 @@ namespace sluice::files {
   M(GraniteMoeHybrid)           \
   M(Bamba)                      \
   M(FalconH1)                   \
+  M(NemotronH)                  \
   M(MiniMax)                    \
   M(Bert)                       \
   M(Roberta)                    \

@@ -621,6 +621,33 @@ TEST(Params, LayersSideBySideAreOneOfTheCheckpoint) {
   EXPECT_EQ(factors[38], 5.0f);
 }
 
+TEST(Params, AFeedForwardPartMayBeALayerOfTheCheckpoint) {
+  ModelConfig config = SmallConfig(Architecture::kNemotronH);
+  config.plain_mlp = true;
+  config.experts = {.count = 2, .per_token = 1, .width = 40, .bias = true, .shared_width = 56};
+  for (int i = 0; i < config.num_layers; ++i) {
+    config.layers[i].stored = 2 * i;
+    config.layers[i].stored_mlp = 2 * i + 1;
+  }
+  config.layers[1].experts = true;
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.1.input_norm").hugging_face[0][0].name,
+            "backbone.layers.2.norm.weight");
+  EXPECT_EQ(Find(specs, "layers.1.attention.output").hugging_face[0][0].name,
+            "backbone.layers.2.mixer.o_proj.weight");
+  EXPECT_EQ(Find(specs, "layers.1.mlp_norm").hugging_face[0][0].name,
+            "backbone.layers.3.norm.weight");
+  EXPECT_EQ(Find(specs, "layers.0.mlp.up").hugging_face[0][0].name,
+            "backbone.layers.1.mixer.up_proj.weight");
+  const auto& up = Find(specs, "layers.1.experts.up");
+  EXPECT_EQ(up.rows, 2 * 40);
+  ASSERT_EQ(up.hugging_face[0].size(), 2u);
+  EXPECT_EQ(up.hugging_face[0][1].name, "backbone.layers.3.mixer.experts.1.up_proj.weight");
+  EXPECT_FALSE(Declares(specs, "layers.1.experts.gate_up"));
+  EXPECT_EQ(Find(specs, "layers.1.shared.up").hugging_face[0][0].name,
+            "backbone.layers.3.mixer.shared_experts.up_proj.weight");
+}
+
 TEST(Params, MiniMaxAddsToItsNormsAndSortsTheRowsOfItsHeads) {
   const auto specs = Params(SmallMiniMax());
   const auto& in = Find(specs, "layers.0.lightning.in");

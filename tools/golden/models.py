@@ -326,6 +326,19 @@ CASES = {
         mamba_conv_bias=False, mamba_rms_norm=True, mamba_norm_before_gate=False,
         attention_in_multiplier=0.8, ssm_out_multiplier=1.3,
         ssm_multipliers=[0.6, 1.0, 1.3, 0.9, 1.5], tie_word_embeddings=True), SMALL),
+    "nemotron_h": ("NemotronH", dict(
+        hidden_size=32, intermediate_size=48, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=12, max_position_embeddings=256, layer_norm_epsilon=1e-4, mamba_num_heads=4,
+        mamba_head_dim=12, n_groups=2, ssm_state_size=20, conv_kernel=3, use_bias=True,
+        mlp_bias=True, layers_block_type=[
+            "linear_attention", "mlp", "linear_attention", "full_attention", "mlp"]), SMALL_BARE),
+    "nemotron_h_moe": ("NemotronH", dict(
+        hidden_size=32, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+        max_position_embeddings=256, mamba_num_heads=4, mamba_head_dim=16, n_groups=1,
+        ssm_state_size=16, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_intermediate_size=32, moe_shared_expert_intermediate_size=40,
+        routed_scaling_factor=1.7, layers_block_type=[
+            "linear_attention", "moe", "full_attention", "moe"]), SMALL_BARE),
 }
 
 
@@ -341,7 +354,7 @@ def randomize(model, seed):
         noise = torch.randn(parameter.shape, generator=generator)
         if ("norm" in name or ".ln_" in name) and not name.endswith("bias"):
             kind = type(model).__name__
-            adds_one = "Gemma" in kind or "Nemotron" in kind or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
+            adds_one = "Gemma" in kind or kind == "NemotronForCausalLM" or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
                                                                 "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise
         elif name.endswith("A_log"):

@@ -90,10 +90,10 @@ class ParamList {
   void OutputOf(int64_t tokens);
 
   // "experts.router", "experts.score_bias" where scores have one; "experts.gate_up", of each expert
-  // its gate rows, then its up rows; and "experts.down".
+  // its gate rows, then its up rows, or "experts.up" where there is no gate; and "experts.down".
   void Experts(int i);
 
-  // "shared.gate_up", "shared.down" and, where the expert that every token takes has
+  // "shared.gate_up" or "shared.up", "shared.down" and, where the expert that every token takes has
   // one, "shared.gate".
   void SharedExpert(int i);
 

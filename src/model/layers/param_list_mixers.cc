@@ -137,8 +137,13 @@ void ParamList::Experts(int i) {
     Add(i, "experts.score_bias", ParamRole::kNorm,
         {Of(StrCat(names.block, names.bias), "exp_probs_b.bias", experts.count)}, 0, "");
   }
-  AddExperts(i, "experts.gate_up", names.stacked_gate_up,
-             {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)}, hidden);
+  if (config_.plain_mlp) {
+    AddExperts(i, "experts.up", "", {Of(names.up, "ffn_up_exps", width)}, hidden);
+  } else {
+    AddExperts(i, "experts.gate_up", names.stacked_gate_up,
+               {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)},
+               hidden);
+  }
   AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
              width)
       .f32_out = true;  // what experts give is added up in F32
@@ -153,6 +158,11 @@ void ParamList::SharedExpert(int i) {
   const files::ExpertsConfig& experts = config_.experts;
   const int64_t width = experts.shared_width, hidden = config_.hidden_size;
   const auto name = [&](std::string_view matrix) { return StrCat(names.shared, matrix); };
+  if (config_.plain_mlp) {
+    Matrix(i, "shared.up", {Of(name(names.up), "ffn_up_shexp", width)}, hidden, false);
+    Matrix(i, "shared.down", {Of(name(names.down), "ffn_down_shexp", hidden)}, width, false, true);
+    return;
+  }
   // Of routers' experts that lie as columns the shared one does not.
   const bool apart = names.stacked_gate_up.empty() || names.transposed;
   const Pieces pieces = apart ? Pieces{Of(name(names.gate), "ffn_gate_shexp", width),
