@@ -68,9 +68,9 @@ Result<DumpWanted> ParseDump(const std::string& text) {
 
 Status CheckDump(const DumpWanted& wanted, const files::ModelConfig& config,
                  const EngineOptions& options) {
-  if (wanted.layers.back() >= config.num_layers) {
+  if (wanted.layers.back() >= config.stored_layers()) {
     return InvalidArgument(StrCat("--dump-activations names layer ", wanted.layers.back(),
-                                  "; the model has ", config.num_layers, ", from 0 on"),
+                                  "; the model has ", config.stored_layers(), ", from 0 on"),
                            kField);
   }
   if (files::InfoOf(config.architecture).norm_places != files::NormPlaces::kBefore ||

@@ -91,12 +91,13 @@ Status NotMadeFor(const files::EagleFiles& eagle, std::string_view why) {
 Status ChooseLayers(const files::ModelFiles& target, files::EagleFiles* eagle) {
   const files::ModelConfig& model = target.config;
   std::vector<int>& layers = eagle->config.hidden_layers;
-  if (layers.empty()) layers = UsualLayers(model.num_layers);
+  if (layers.empty()) layers = UsualLayers(model.stored_layers());
   if (layers[0] >= layers[1] || layers[1] >= layers[2])
     return NotMadeFor(*eagle, StrCat("it does not say which layers it reads, and this one has ",
-                                     model.num_layers, ", too few for the usual ones"));
-  if (layers.back() >= model.num_layers)
-    return NotMadeFor(*eagle, StrCat("it reads layer ", layers.back(), " of ", model.num_layers));
+                                     model.stored_layers(), ", too few for the usual ones"));
+  if (layers.back() >= model.stored_layers())
+    return NotMadeFor(*eagle,
+                      StrCat("it reads layer ", layers.back(), " of ", model.stored_layers()));
   return OkStatus();
 }
 

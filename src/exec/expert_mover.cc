@@ -62,7 +62,7 @@ ExpertMover::ExpertMover(device::Device& device, model::Model& model, const Expe
   sent_.resize(layers.size());
   for (const int number : layers) {
     Layer& layer = layers_.emplace_back();
-    for (const char* name : {"gate_up", "down", "gate_up_bias", "down_bias"}) {
+    for (const char* name : {"gate_up", "up", "down", "gate_up_bias", "down_bias"}) {
       const std::string parameter = StrCat("layers.", number, ".experts.", name);
       const weights::Parameter* const found = model.parameters().Find(parameter);
       if (found == nullptr) continue;

@@ -56,8 +56,11 @@ enum class LayerRule {
   kMamba,           // no layer has attention or a feed-forward part
   kMambaHybrid,     // those that "layer_types" does not give attention, and in GGUF those without
                     // KV heads, are of Mamba-2
-  kLightning,       // those that "layer_types" calls linear, or every other one; none in GGUF
-  kLocal,           // all but the first of every third see a window, which reaches to both sides
+  kMambaPattern,  // each is a mixer, of Mamba-2 or attention, or a feed-forward part, with experts
+                  // or without, as a list or a text of letters says; none has RoPE
+  kMambaBeside,   // each has attention and Mamba-2 side by side
+  kLightning,     // those that "layer_types" calls linear, or every other one; none in GGUF
+  kLocal,         // all but the first of every third see a window, which reaches to both sides
 };
 
 // The key of config.json that says whether some products have a bias, and what holds without it.
@@ -119,6 +122,7 @@ enum class ExpertLayers {
   kNone,
   kEvery,
   kSparse,       // those of "decoder_sparse_step" that "mlp_only_layers" does not name
+  kNamed,        // those that the rule of layers has found
   kBehindDense,  // all but the first "first_k_dense_replace"
   kInterleaved,  // those of "moe_layers", or every "interleave_moe_layer_step"-th
   kBetween,      // every "moe_layer_interval"-th from "moe_layer_start_index" to
@@ -158,11 +162,12 @@ struct HfExperts {
 // Keys of config.json that scale what flows through the model.
 enum class HfScales {
   kNone,
-  kGemma,    // "query_pre_attn_scalar", caps; the embedding by the root of its width
-  kGranite,  // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
-             // divided by "logits_scaling"
-  kCohere,   // logits are multiplied by "logit_scale"
-  kGemma4,   // as kGemma, but scores are not scaled
+  kGemma,     // "query_pre_attn_scalar", caps; the embedding by the root of its width
+  kGranite,   // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
+              // divided by "logits_scaling"
+  kCohere,    // logits are multiplied by "logit_scale"
+  kGemma4,    // as kGemma, but scores are not scaled
+  kFalconH1,  // "embedding_multiplier", "lm_head_multiplier" and those of every part of a layer
 };
 
 // Whether scores fall with the distance (ALiBi) instead of rotating Q and K.

@@ -177,6 +177,18 @@ void MakeMambaAlone(ModelConfig* config) {
   }
 }
 
+void MakeMambaBeside(ModelConfig* config) {
+  config->layers.clear();
+  for (int i = 0; i < config->num_layers; ++i) {
+    LayerConfig& mamba = config->layers.emplace_back();
+    mamba.kind = LayerKind::kMamba;
+    mamba.mlp = mamba.use_rope = false;
+    mamba.stored = i;
+    config->layers.emplace_back().stored = i;
+  }
+  config->num_layers *= 2;
+}
+
 Status RefuseNormalizedHead(const ModelConfig& config, int normalized_head_vocab) {
   if (normalized_head_vocab == 0 || config.vocab_size != normalized_head_vocab) return OkStatus();
   return BadModel(StrCat("a vocabulary of ", config.vocab_size,

@@ -61,6 +61,10 @@ Status FinishConfig(ModelConfig* config);
 // REQUIRES: there is a LayerConfig for each layer.
 void MakeMambaAlone(ModelConfig* config);
 
+// Of a model whose layers have Mamba-2 and attention side by side: each becomes two layers, that of
+// Mamba-2, and beside it that of attention, which has the feed-forward part.
+void MakeMambaBeside(ModelConfig* config);
+
 // Refuses a vocabulary by which ArchitectureInfo::normalized_head_vocab tells another output
 // matrix.
 Status RefuseNormalizedHead(const ModelConfig& config, int normalized_head_vocab);

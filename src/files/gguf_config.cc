@@ -402,6 +402,8 @@ Status GgufConfigReader::ReadLayers() {
       return ReadGgufShortConv(file_, info_, &config_);
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
+    case LayerRule::kMambaBeside:
+    case LayerRule::kMambaPattern:
       return ReadGgufMamba(file_, info_, &config_);
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
@@ -512,6 +514,7 @@ Status GgufConfigReader::ReadScales() {
   switch (info_.hf_scales) {
     case HfScales::kNone:
     case HfScales::kGemma4:  // not read from GGUF
+    case HfScales::kFalconH1:  // the converter has multiplied the weights
       return OkStatus();
     case HfScales::kGemma:
       config_.embedding_scale = std::sqrt(static_cast<float>(config_.hidden_size));

@@ -53,6 +53,11 @@ Status ReadGgufMamba(const GgufFile& file, const ArchitectureInfo& info, ModelCo
     MakeMambaAlone(config);
     return OkStatus();
   }
+  if (info.layers == LayerRule::kMambaBeside) {
+    linear.gated_norm = file.Find("blk.0.ssm_norm.weight") != nullptr;
+    MakeMambaBeside(config);
+    return OkStatus();
+  }
   SLUICE_ASSIGN_OR_RETURN(const auto experts, file.Integer(key("expert_count")));
   const std::string shared = key("expert_shared_feed_forward_length");
   if (experts.value_or(0) == 0 && file.metadata().contains(shared)) {

@@ -83,5 +83,20 @@ TEST(GgufMambaTest, OfAHybridLayersWithoutKvHeadsHaveAState) {
             40);
 }
 
+TEST(GgufMambaTest, OfFalconH1ALayerIsTwo) {
+  const GgufWriter file = WithStates(testing::TinyGguf("falcon-h1"), "falcon-h1");
+  const ModelConfig config = Good(file);
+  EXPECT_EQ(config.architecture, Architecture::kFalconH1);
+  EXPECT_EQ(config.num_layers, 2 * config.stored_layers());
+  EXPECT_EQ(config.layers[0].kind, LayerKind::kMamba);
+  EXPECT_EQ(config.layers[1].kind, LayerKind::kFull);
+  EXPECT_TRUE(config.BesideLast(1) && !config.BesideLast(2));
+  EXPECT_FALSE(config.linear.gated_norm);
+  EXPECT_TRUE(
+      Good(GgufWriter(file).Add("blk.0.ssm_norm.weight", DType::kF32, {64, 2})).linear.gated_norm);
+  // The converter has multiplied the weights.
+  EXPECT_TRUE(config.linear.scales.plain());
+}
+
 }  // namespace
 }  // namespace sluice::files

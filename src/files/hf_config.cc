@@ -371,6 +371,8 @@ Status HfConfigReader::ReadLayers() {
       return ReadShortConv();
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
+    case LayerRule::kMambaBeside:
+    case LayerRule::kMambaPattern:
       return ReadHfMamba(fields_, info_, &config_);
     case LayerRule::kLightning:
       return ReadLightning();

@@ -89,8 +89,14 @@ Status ReadKinds(const JsonFields& fields, std::vector<bool>* sparse) {
 
 // Which layers have experts.
 Result<std::vector<bool>> LayersWithExperts(const JsonFields& fields, const HfExperts& hf,
-                                            int layers) {
+                                            const ModelConfig& config) {
+  const int layers = config.num_layers;
   if (hf.layers == ExpertLayers::kSparse) return SparseLayers(fields, layers);
+  if (hf.layers == ExpertLayers::kNamed) {
+    std::vector<bool> named;
+    for (const LayerConfig& layer : config.layers) named.push_back(layer.experts);
+    return named;
+  }
   if (hf.layers == ExpertLayers::kInterleaved) return InterleavedLayers(fields, layers);
   if (hf.layers == ExpertLayers::kBetween) return LayersBetween(fields, layers);
   int dense = 0;
@@ -119,7 +125,8 @@ Status ReadShared(const JsonFields& fields, const HfExperts& hf, ExpertsConfig* 
   }
   experts->shared_gate = !hf.shared_gate.empty();
   experts->shared_width = experts->shared_gate ? kQwenSharedWidth : 0;
-  for (const char* key : {"shared_expert_intermediate_size", "shared_intermediate_size"}) {
+  for (const char* key : {"shared_expert_intermediate_size", "shared_intermediate_size",
+                          "moe_shared_expert_intermediate_size"}) {
     SLUICE_RETURN_IF_ERROR(fields.Int(key, {0, kIntermediateRange.max}, &experts->shared_width));
   }
   experts->shared_gate = experts->shared_gate && experts->shared_width > 0;
@@ -141,6 +148,10 @@ Status ReadGroups(const JsonFields& fields, ExpertsConfig* experts) {
 Status ReadHfExperts(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config) {
   const HfExperts& hf = info.hf_experts;
   if (hf.layers == ExpertLayers::kNone) return OkStatus();
+  const bool any = std::any_of(config->layers.begin(), config->layers.end(),
+                               [](const LayerConfig& layer) { return layer.experts; });
+  // Files of models that could have experts and have none may tell of some.
+  if (hf.layers == ExpertLayers::kNamed && !any) return OkStatus();
   const HfDefaults& defaults = info.hf_defaults;
   ExpertsConfig experts = {.count = defaults.experts,
                            .per_token = defaults.experts_per_token,
@@ -166,11 +177,14 @@ Status ReadHfExperts(const JsonFields& fields, const ArchitectureInfo& info, Mod
     return BadModel("biases of experts that every token takes are not supported");
   }
   SLUICE_RETURN_IF_ERROR(ReadGroups(fields, &experts));
+  if (fields.Has("moe_latent_size")) {
+    return BadModel(
+        "\"moe_latent_size\" is given; experts that read a narrower latent are not supported");
+  }
   if (fields.Has("clip_qkv")) {
     return BadModel("\"clip_qkv\" is given; models that clip Q, K and V are not supported");
   }
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> sparse,
-                          LayersWithExperts(fields, hf, config->num_layers));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> sparse, LayersWithExperts(fields, hf, *config));
   if (experts.count == 0) return OkStatus();
   for (size_t i = 0; i < sparse.size(); ++i) {
     config->layers[i].experts = sparse[i];

@@ -2,7 +2,10 @@
 
 #include <cmath>
 #include <optional>
+#include <vector>
 
+#include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/config_check.h"
 #include "files/published_values.h"
 
@@ -44,6 +47,49 @@ Status ReadGemmaScales(const JsonFields& fields, ModelConfig* config) {
   return ReadCap(fields, "final_logit_softcapping", &config->logit_soft_cap);
 }
 
+// Factors of the list `key`, one for each of `factors`.
+Status ReadFactors(const JsonFields& fields, std::string_view key,
+                   std::initializer_list<float*> factors) {
+  std::vector<float> values;
+  SLUICE_RETURN_IF_ERROR(fields.Reals(key, kFactorRange, factors.size(), &values));
+  if (values.empty() && !fields.Has(key)) return OkStatus();
+  if (values.size() != factors.size()) {
+    return BadModel(StrCat(Quote(key), " is a list of ", values.size(), " numbers; ",
+                           factors.size(), " are needed"));
+  }
+  auto value = values.begin();
+  for (float* factor : factors) *factor = *value++;
+  return OkStatus();
+}
+
+// The residual stream is divided by what attention is multiplied by, so that its last product needs
+// no factor, and that of the others is the rest.
+Status ReadFalconH1Scales(const JsonFields& fields, ModelConfig* config) {
+  float key = 1.0f, in = 1.0f, out = 1.0f, mamba_in = 1.0f;
+  MambaScales& mamba = config->linear.scales;
+  SLUICE_RETURN_IF_ERROR(
+      fields.Real("embedding_multiplier", kFactorRange, &config->embedding_scale));
+  SLUICE_RETURN_IF_ERROR(fields.Real("lm_head_multiplier", kFactorRange, &config->logit_scale));
+  SLUICE_RETURN_IF_ERROR(fields.Real("key_multiplier", kFactorRange, &key));
+  SLUICE_RETURN_IF_ERROR(fields.Real("attention_in_multiplier", kFactorRange, &in));
+  SLUICE_RETURN_IF_ERROR(fields.Real("attention_out_multiplier", kFactorRange, &out));
+  SLUICE_RETURN_IF_ERROR(fields.Real("ssm_in_multiplier", kFactorRange, &mamba_in));
+  SLUICE_RETURN_IF_ERROR(fields.Real("ssm_out_multiplier", kFactorRange, &mamba.out));
+  SLUICE_RETURN_IF_ERROR(
+      ReadFactors(fields, "ssm_multipliers",
+                  {&mamba.gate, &mamba.values, &mamba.keys, &mamba.queries, &mamba.dt}));
+  SLUICE_RETURN_IF_ERROR(
+      ReadFactors(fields, "mlp_multipliers", {&config->mlp_gate_scale, &config->mlp_inner_scale}));
+  // Queries and keys are multiplied, and of the rest the values.
+  config->attention_scale *= key * in * in;
+  config->residual_scale = in * out;
+  for (float* factor : {&mamba.gate, &mamba.values, &mamba.keys, &mamba.queries, &mamba.dt})
+    *factor *= mamba_in;
+  mamba.out /= config->residual_scale;
+  config->mlp_inner_scale /= config->residual_scale;
+  return OkStatus();
+}
+
 }  // namespace
 
 Status ReadHfScales(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config) {
@@ -59,6 +105,8 @@ Status ReadHfScales(const JsonFields& fields, const ArchitectureInfo& info, Mode
       return ReadCap(fields, "final_logit_softcapping", &config->logit_soft_cap);
     case HfScales::kGranite:
       return ReadGraniteScales(fields, config);
+    case HfScales::kFalconH1:
+      return ReadFalconH1Scales(fields, config);
     case HfScales::kCohere:
       config->logit_scale = kCohereLogitScale;
       return fields.Real("logit_scale", kFactorRange, &config->logit_scale);

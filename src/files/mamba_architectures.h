@@ -14,6 +14,12 @@ inline constexpr HfTensors kMambaTensors = {.decoder = "backbone.",
 // Width of a head where config.json is silent. No layer has attention, so nothing is made of it.
 inline constexpr int kMambaHeadDim = 64;
 
+inline constexpr HfTensors kBambaTensors = {.final_norm = "final_layernorm",
+                                            .mlp_norm = "pre_ff_layernorm",
+                                            .gate = "feed_forward.gate_proj",
+                                            .up = "feed_forward.up_proj",
+                                            .down = "feed_forward.down_proj"};
+
 // clang-format off
 inline constexpr ArchitectureInfo kMambaRows[] = {
     // Mamba-2 ("Transformers are SSMs"), Codestral Mamba: every layer is a short convolution and a
@@ -48,10 +54,36 @@ inline constexpr ArchitectureInfo kMambaRows[] = {
      .hf_defaults = {.vocab = 128000, .hidden = 4096, .intermediate = 14336, .layers = 32,
                      .heads = 32, .kv_heads = 8, .context = 262144, .norm_eps = 1e-5f,
                      .rotary_portion = 0.5, .bos_id = 1, .eos_id = 2},
-     .hf_tensors = {.final_norm = "final_layernorm", .mlp_norm = "pre_ff_layernorm",
-                    .gate = "feed_forward.gate_proj", .up = "feed_forward.up_proj",
-                    .down = "feed_forward.down_proj"},
-     .layers = LayerRule::kMambaHybrid, .hf_biases = kAttentionMlpBiases},
+     .hf_tensors = kBambaTensors, .layers = LayerRule::kMambaHybrid,
+     .hf_biases = kAttentionMlpBiases},
+    // Falcon-H1 ("Falcon-H1: A Family of Hybrid-Head Language Models"): in every layer attention and
+    // Mamba-2 read the same norm, and each part has a multiplier of its own.
+    {.architecture = Architecture::kFalconH1, .name = "falcon_h1",
+     .hf_names = {{{"FalconH1ForCausalLM", "falcon_h1"}}},
+     .hf_defaults = {.vocab = 128000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 8192, .norm_eps = 1e-5f, .bos_id = 1,
+                     .eos_id = 2},
+     .gguf_name = "falcon-h1", .hf_tensors = kBambaTensors, .layers = LayerRule::kMambaBeside,
+     .hf_scales = HfScales::kFalconH1},
+    // Nemotron-H and Nemotron 3 ("Nemotron-H: A Family of Accurate and Efficient Hybrid
+    // Mamba-Transformer Models"): mixers and feed-forward parts, without gates, as a pattern says.
+    {.architecture = Architecture::kNemotronH, .name = "nemotron_h",
+     .hf_names = {{{"NemotronHForCausalLM", "nemotron_h"}}},
+     .hf_defaults = {.vocab = 131072, .hidden = 4096, .intermediate = 21504, .layers = 4,
+                     .heads = 32, .kv_heads = 8, .head_dim = 128, .context = 4096,
+                     .norm_eps = 1e-5f, .bos_id = 1, .eos_id = 2, .experts = 8,
+                     .experts_per_token = 2, .expert_width = 7688},
+     .hf_keys = {.norm_eps = "layer_norm_epsilon", .activation = "mlp_hidden_act"},
+     .hf_tensors = {.decoder = "backbone.", .embedding = "embeddings", .final_norm = "norm_f",
+                    .input_norm = "norm", .mlp_norm = "norm", .q = "mixer.q_proj",
+                    .k = "mixer.k_proj", .v = "mixer.v_proj", .attention_output = "mixer.o_proj",
+                    .mamba = "mixer.", .up = "mixer.up_proj", .down = "mixer.down_proj"},
+     .layers = LayerRule::kMambaPattern,
+     .hf_biases = kAttentionMlpBiases,
+     .hf_experts = {.layers = ExpertLayers::kNamed, .renormalize = true,
+                    .score = RouterScore::kSigmoid, .block = "mixer.",
+                    .bias = "gate.e_score_correction_bias", .shared = "mixer.shared_experts."},
+     .plain_mlp = true, .activation = ActivationKind::kReluSquared},
     // MiniMax-Text-01 ("MiniMax-01: Scaling Foundation Models with Lightning Attention"): most layers
     // have linear attention; blocks add to what their norm gives; experts as Mixtral's.
     {.architecture = Architecture::kMiniMax, .name = "minimax",

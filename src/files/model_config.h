@@ -71,6 +71,8 @@ namespace sluice::files {
   M(Mamba2)                     \
   M(GraniteMoeHybrid)           \
   M(Bamba)                      \
+  M(FalconH1)                   \
+  M(NemotronH)                  \
   M(MiniMax)                    \
   M(Gemma4)                     \
   M(Bert)                       \
@@ -147,6 +149,10 @@ struct LayerConfig {
   // What the mixer and the feed-forward part add to is what their norm gives, times these, instead
   // of what it reads; 0: it is not.
   float mixer_residual = 0.0f, mlp_residual = 0.0f;
+  // Which layers of the checkpoint the mixer and the feed-forward part are; -1: the one of the
+  // layer's own index. A layer whose mixer is of the same one as the last layer's stands beside it:
+  // both read the same norm.
+  int stored = -1, stored_mlp = -1;
 };
 
 enum class RouterScore { kSoftmax, kSigmoid, kSoftmaxBiased };  // as in ops/experts.h
@@ -172,6 +178,14 @@ struct ExpertsConfig {
   bool shared_gate = false;    // which is multiplied by the sigmoid of a product of its own
 };
 
+// What parts of a layer of Mamba-2 are multiplied by.
+struct MambaScales {
+  float gate = 1.0f, dt = 1.0f;                      // before their functions
+  float values = 1.0f, keys = 1.0f, queries = 1.0f;  // before the convolution
+  float out = 1.0f;                                  // before the product behind
+  bool plain() const { return values == 1.0f && keys == 1.0f && queries == 1.0f; }
+};
+
 // The heads of kLinear, kMamba and kLightning layers. A key head serves value_heads / key_heads
 // value heads. Mamba-2 calls the number of key heads that of groups, and the width of one that of
 // the state.
@@ -182,6 +196,8 @@ struct LinearAttentionConfig {
   bool mamba = false;      // the layers with a state are kMamba
   bool conv_bias = false;  // on the convolution
   bool product_bias = false;  // on the products before and behind
+  bool gated_norm = true;     // kMamba: what meets the gate is normed
+  MambaScales scales;
 
   int key_width() const { return key_heads * key_head_dim; }
   int value_width() const { return value_heads * value_head_dim; }
@@ -302,6 +318,8 @@ struct ModelConfig {
   float residual_scale =
       1.0f;  // of what a mixer or a feed-forward part adds to the residual stream
   float logit_scale = 1.0f;
+  float mlp_gate_scale = 1.0f;   // of the gate before its activation
+  float mlp_inner_scale = 1.0f;  // of what the last product of a feed-forward part reads
   RopeConfig rope;
   RopeConfig local_rope;         // for layers with local_rope
   LinearAttentionConfig linear;  // zeros where no layer is kLinear, kMamba or kLightning
@@ -322,6 +340,19 @@ struct ModelConfig {
   std::vector<int> eos_ids;  // of config and generation_config, without duplicates
   std::optional<int> bos_id;
 
+  // Which layers of the checkpoint the parts of layer `i` are.
+  int StoredMixer(int i) const {
+    const LayerConfig& layer = layers[static_cast<size_t>(i)];
+    return layer.stored >= 0 ? layer.stored : i;
+  }
+  int StoredMlp(int i) const {
+    const LayerConfig& layer = layers[static_cast<size_t>(i)];
+    return layer.stored_mlp >= 0 ? layer.stored_mlp : StoredMixer(i);
+  }
+  // The mixers of layer `i` and of the one before it read the same norm.
+  bool BesideLast(int i) const { return i > 0 && StoredMixer(i) == StoredMixer(i - 1); }
+  // Layers that the checkpoint has.
+  int stored_layers() const { return layers.empty() ? 0 : StoredMlp(num_layers - 1) + 1; }
   // A text is computed in one step: its tokens see those behind them, or its vector is made of
   // several.
   bool whole_prompts() const { return pooling && pooling->kind != PoolingKind::kLast; }

@@ -618,6 +618,61 @@ TEST(Params, Mamba2HasMixersAlone) {
   EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "backbone.norm_f.weight");
 }
 
+TEST(Params, LayersSideBySideAreOneOfTheCheckpoint) {
+  ModelConfig config = SmallConfig(Architecture::kFalconH1);
+  config.linear = SmallMamba2().linear;
+  config.linear.gated_norm = false;
+  config.linear.scales = {.values = 2.0f, .keys = 3.0f, .queries = 5.0f};
+  files::MakeMambaBeside(&config);
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.2.input_norm").hugging_face[0][0].name,
+            "model.layers.1.input_layernorm.weight");
+  const auto& in = Find(specs, "layers.2.mamba.in");
+  EXPECT_EQ(in.hugging_face[0][0].name, "model.layers.1.mamba.in_proj.weight");
+  EXPECT_EQ(in.gguf[0][0].name, "blk.1.ssm_in.weight");
+  EXPECT_FALSE(Declares(specs, "layers.2.mlp.down"));
+  EXPECT_FALSE(Declares(specs, "layers.2.mamba.norm"));
+  EXPECT_FALSE(Declares(specs, "layers.3.input_norm"));
+  EXPECT_EQ(Find(specs, "layers.3.attention.output").gguf[0][0].name, "blk.1.attn_output.weight");
+  EXPECT_EQ(Find(specs, "layers.3.mlp_norm").gguf[0][0].name, "blk.1.ffn_norm.weight");
+  EXPECT_EQ(Find(specs, "layers.3.mlp.down").hugging_face[0][0].name,
+            "model.layers.1.feed_forward.down_proj.weight");
+  // Values, keys, queries.
+  const std::vector<float>& factors = Find(specs, "layers.2.mamba.taps").row_factors;
+  ASSERT_EQ(factors.size(), 46u);
+  EXPECT_EQ(factors[29], 2.0f);
+  EXPECT_EQ(factors[30], 3.0f);
+  EXPECT_EQ(factors[37], 3.0f);
+  EXPECT_EQ(factors[38], 5.0f);
+}
+
+TEST(Params, AFeedForwardPartMayBeALayerOfTheCheckpoint) {
+  ModelConfig config = SmallConfig(Architecture::kNemotronH);
+  config.plain_mlp = true;
+  config.experts = {.count = 2, .per_token = 1, .width = 40, .bias = true, .shared_width = 56};
+  for (int i = 0; i < config.num_layers; ++i) {
+    config.layers[i].stored = 2 * i;
+    config.layers[i].stored_mlp = 2 * i + 1;
+  }
+  config.layers[1].experts = true;
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.1.input_norm").hugging_face[0][0].name,
+            "backbone.layers.2.norm.weight");
+  EXPECT_EQ(Find(specs, "layers.1.attention.output").hugging_face[0][0].name,
+            "backbone.layers.2.mixer.o_proj.weight");
+  EXPECT_EQ(Find(specs, "layers.1.mlp_norm").hugging_face[0][0].name,
+            "backbone.layers.3.norm.weight");
+  EXPECT_EQ(Find(specs, "layers.0.mlp.up").hugging_face[0][0].name,
+            "backbone.layers.1.mixer.up_proj.weight");
+  const auto& up = Find(specs, "layers.1.experts.up");
+  EXPECT_EQ(up.rows, 2 * 40);
+  ASSERT_EQ(up.hugging_face[0].size(), 2u);
+  EXPECT_EQ(up.hugging_face[0][1].name, "backbone.layers.3.mixer.experts.1.up_proj.weight");
+  EXPECT_FALSE(Declares(specs, "layers.1.experts.gate_up"));
+  EXPECT_EQ(Find(specs, "layers.1.shared.up").hugging_face[0][0].name,
+            "backbone.layers.3.mixer.shared_experts.up_proj.weight");
+}
+
 TEST(Params, MiniMaxAddsToItsNormsAndSortsTheRowsOfItsHeads) {
   const auto specs = Params(SmallMiniMax());
   const auto& in = Find(specs, "layers.0.lightning.in");

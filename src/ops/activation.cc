@@ -21,7 +21,10 @@ std::string_view Name(Activation kind) {
 }
 
 std::string GatedActivation::Desc::ToString() const {
-  return StrCat(Name(kind), " ", Name(activation), " ", width);
+  std::string text = StrCat(Name(kind), " ", Name(activation), " ", width);
+  if (gate_scale != 1.0f) text += StrCat(" gate times ", gate_scale);
+  if (out_scale != 1.0f) text += StrCat(" times ", out_scale);
+  return text;
 }
 
 std::string PlainActivation::Desc::ToString() const {

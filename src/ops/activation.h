@@ -20,14 +20,15 @@ inline constexpr float kSwigluLimit = 7.0f, kSwigluSlope = 1.702f;
 // "silu", "gelu_tanh", "gelu_erf", "relu_squared", "clamped_swiglu".
 std::string_view Name(Activation kind);
 
-// out[t, i] = act(gate_up[t, i]) * gate_up[t, width + i], unless the kind says something else: the
-// first half is the gate.
+// out[t, i] = out_scale * act(gate_scale * gate_up[t, i]) * gate_up[t, width + i], unless the kind
+// says something else: the first half is the gate.
 struct GatedActivation {
   static constexpr std::string_view kName = "gated_activation";
   struct Desc {
     Activation kind = Activation::kSilu;
     DType activation = DType::kF32;
     int64_t width = 0;
+    float gate_scale = 1.0f, out_scale = 1.0f;
     std::string ToString() const;
   };
   struct Args {

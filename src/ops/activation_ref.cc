@@ -39,6 +39,8 @@ Support RefGatedActivationSupports(const GatedActivation::Desc& desc, const devi
   if (!IsPlainFloat(desc.activation))
     return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  if (!std::isfinite(desc.gate_scale) || !std::isfinite(desc.out_scale))
+    return Support::No(StrCat("scales are ", desc.gate_scale, " and ", desc.out_scale));
   return Support::Yes();
 }
 
@@ -48,10 +50,10 @@ Status RefGatedActivation(device::Stream&, const GatedActivation::Desc& desc,
   for (int64_t t = 0; t < args.gate_up.dims[0]; ++t) {
     const std::byte* row = RowData(args.gate_up, t);
     for (int64_t i = 0; i < desc.width; ++i) {
-      const float gate = LoadElement(desc.activation, row, i);
+      const double gate = double{desc.gate_scale} * LoadElement(desc.activation, row, i);
       const float up = LoadElement(desc.activation, row, desc.width + i);
       StoreElement(desc.activation, RowData(args.out, t), i,
-                   static_cast<float>(Gate(desc.kind, gate, up)));
+                   static_cast<float>(desc.out_scale * Gate(desc.kind, gate, up)));
     }
   }
   return OkStatus();

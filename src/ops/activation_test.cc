@@ -38,6 +38,16 @@ TEST_P(ActivationTest, TheFirstHalfIsTheGate) {
   EXPECT_NEAR(out.At(1), 2.0f * 0.7310586f, 1e-6f);
 }
 
+TEST_P(ActivationTest, TheGateAndTheProductAreScaled) {
+  Array in = Array::Floats(DType::kF32, {1, 4}, {-1.0f, 4.0f, 5.0f, 2.0f}),
+        out(DType::kF32, {1, 2});
+  ASSERT_TRUE(Run<GatedActivation>({.width = 2, .gate_scale = 0.5f, .out_scale = 3.0f},
+                                   {.gate_up = in.tensor(), .out = out.tensor()})
+                  .ok());
+  EXPECT_NEAR(out.At(0), 15.0 * Expected(Activation::kSilu, -0.5), 1e-5);
+  EXPECT_NEAR(out.At(1), 6.0 * Expected(Activation::kSilu, 2.0), 1e-5);
+}
+
 TEST_P(ActivationTest, EveryKindIsAccurateOverTheWholeRange) {
   const int width = 4001;
   for (Activation kind : kActivations) {

@@ -69,7 +69,9 @@ ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, Te
   ConformanceCase<GatedActivation> c;
   c.desc = {.kind = Turn(number, kActivations),
             .activation = FloatOf(number),
-            .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536})};
+            .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536}),
+            .gate_scale = Pick(noise, {1.0f, 1.0f, 0.3f}),
+            .out_scale = Pick(noise, {1.0f, 1.0f, 0.7f})};
   const int64_t tokens = AnyTokens(number, noise);
   const DType type = c.desc.activation;
   const size_t in =

@@ -8,13 +8,16 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
             .heads = Pick(noise, {1, 3, 9, 32}),
             .head_dim = Pick(noise, {1, 20, 64, 80, 128, 300}),
             .eps = Pick(noise, {1e-6f, 1e-3f}),
-            .gate_first = Flip(noise)};
+            .gate_first = Flip(noise),
+            .gate_scale = Pick(noise, {1.0f, 1.0f, 0.3f}),
+            .out_scale = Pick(noise, {1.0f, 1.0f, 0.7f})};
+  c.desc.norm = !c.desc.gate_first || Flip(noise);
   if (c.desc.gate_first && Flip(noise)) c.desc.head_dim = Pick(noise, {1024, 1500});
   const DType type = c.desc.activation;
   const int64_t tokens = AnyTokens(number, noise);
   const int64_t width = int64_t{c.desc.heads} * c.desc.head_dim;
   const double limit = LimitFor(type, 1e-6);
-  const bool in_place = Flip(noise);
+  const bool in_place = Flip(noise), norm = c.desc.norm;
   const size_t x =
       c.Add(Filled(noise, type, {tokens, width + noise.Below(3) * 5}, Pick(noise, {0.01f, 2.0f})),
             in_place ? limit : 0.0);
@@ -25,7 +28,7 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GatedNorm::Args> {
     return GatedNorm::Args{.x = Columns(t[x], width),
                            .gate = Columns(t[gate], width),
-                           .weight = t[weight],
+                           .weight = norm ? t[weight] : Tensor(),
                            .out = Columns(t[in_place ? x : out], width)};
   };
   return c;

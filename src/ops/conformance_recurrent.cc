@@ -198,7 +198,8 @@ ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise) {
             .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
             .states = Pick(noise, {1, 1, 2, 5, 9}),
             .steps = noise.Below(4) != 0,
-            .skip = Flip(noise)};
+            .skip = Flip(noise),
+            .dt_scale = Pick(noise, {1.0f, 1.0f, 0.3f})};
   const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const DType type = c.desc.activation;

@@ -5,8 +5,11 @@
 namespace sluice::ops {
 
 std::string GatedNorm::Desc::ToString() const {
-  return StrCat(Name(activation), " ", heads, " heads of ", head_dim, " eps ", eps,
-                gate_first ? " behind the gate" : "");
+  std::string text = StrCat(Name(activation), " ", heads, " heads of ", head_dim);
+  text += norm ? StrCat(" eps ", eps, gate_first ? " behind the gate" : "") : " without a norm";
+  if (gate_scale != 1.0f) text += StrCat(" gate times ", gate_scale);
+  if (out_scale != 1.0f) text += StrCat(" times ", out_scale);
+  return text;
 }
 
 std::string SigmoidGate::Desc::ToString() const { return StrCat(Name(activation), " ", width); }
@@ -21,7 +24,7 @@ Status CheckArgs(const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
   ArgsChecker check(GatedNorm::kName, args.x);
   check.Expect("x", args.x, desc.activation, {tokens, width})
       .Expect("gate", args.gate, desc.activation, {tokens, width})
-      .Expect("weight", args.weight, DType::kF32, {desc.weights()})
+      .ExpectIf(desc.norm, "weight", args.weight, DType::kF32, {desc.weights()})
       .Expect("out", args.out, desc.activation, {tokens, width})
       .ExpectApartOrSame("x", args.x, "out", args.out)
       .ExpectApart("gate", args.gate, "out", args.out);

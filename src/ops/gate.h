@@ -8,7 +8,8 @@
 namespace sluice::ops {
 
 // Per head of head_dim numbers: out = x / sqrt(mean of x^2 + eps) * weight * silu(gate). With
-// `gate_first` (Mamba-2) x is x * silu(gate) instead, and no gate follows.
+// `gate_first` (Mamba-2) x is x * silu(gate) instead, and no gate follows; without `norm` that
+// product is all. The gate is multiplied by `gate_scale` before, and out by `out_scale`.
 struct GatedNorm {
   static constexpr std::string_view kName = "gated_norm";
   struct Desc {
@@ -16,16 +17,20 @@ struct GatedNorm {
     int heads = 0, head_dim = 0;
     float eps = 1e-6f;
     bool gate_first = false;
+    bool norm = true;  // may be false with gate_first alone
+    float gate_scale = 1.0f, out_scale = 1.0f;
     std::string ToString() const;
     // 0 where all heads have the same weights.
     int64_t weight_step() const { return gate_first ? head_dim : 0; }
     int64_t weights() const { return gate_first ? int64_t{heads} * head_dim : head_dim; }
   };
   struct Args {
-    Tensor x;       // [tokens, heads * head_dim], rows may be strided
-    Tensor gate;    // [tokens, heads * head_dim], rows may be strided
-    Tensor weight;  // F32 [head_dim], the same for all heads; with gate_first [heads * head_dim]
-    Tensor out;     // [tokens, heads * head_dim]; may be x, may not overlap gate
+    Tensor x;     // [tokens, heads * head_dim], rows may be strided
+    Tensor gate;  // [tokens, heads * head_dim], rows may be strided
+    // F32 [head_dim], the same for all heads; with gate_first [heads * head_dim]. Empty without
+    // norm.
+    Tensor weight;
+    Tensor out;  // [tokens, heads * head_dim]; may be x, may not overlap gate
   };
 };
 

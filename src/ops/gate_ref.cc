@@ -20,6 +20,9 @@ Support RefGatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFa
     return Support::No("head counts and head_dim must be above 0");
   if (!(desc.eps > 0.0f) || !std::isfinite(desc.eps))
     return Support::No(StrCat("eps is ", desc.eps, ", it must be above 0"));
+  if (!desc.norm && !desc.gate_first) return Support::No("without a norm the gate comes first");
+  if (!std::isfinite(desc.gate_scale) || !std::isfinite(desc.out_scale))
+    return Support::No(StrCat("scales are ", desc.gate_scale, " and ", desc.out_scale));
   return CheckActivation(desc.activation);
 }
 
@@ -28,9 +31,12 @@ Status RefGatedNorm(device::Stream&, const GatedNorm::Desc& desc, const GatedNor
   for (int64_t t = 0; t < args.x.dims[0]; ++t) {
     for (int head = 0; head < desc.heads; ++head) {
       const int64_t first = int64_t{head} * desc.head_dim;
-      const float* weight = args.weight.ptr<float>() + head * desc.weight_step();
+      const auto weight_of = [&](int i) {
+        return desc.norm ? args.weight.ptr<float>()[head * desc.weight_step() + i] : 1.0f;
+      };
       const auto gate_of = [&](int i) {
-        const double gate = LoadElement(desc.activation, RowData(args.gate, t), first + i);
+        const double gate = double{desc.gate_scale} *
+                            LoadElement(desc.activation, RowData(args.gate, t), first + i);
         return gate * Sigmoid(gate);
       };
       const auto x_of = [&](int i) {
@@ -39,9 +45,9 @@ Status RefGatedNorm(device::Stream&, const GatedNorm::Desc& desc, const GatedNor
       };
       double sum = 0.0;
       for (int i = 0; i < desc.head_dim; ++i) sum += x_of(i) * x_of(i);
-      const double inverse = 1.0 / std::sqrt(sum / desc.head_dim + desc.eps);
+      const double inverse = desc.norm ? 1.0 / std::sqrt(sum / desc.head_dim + desc.eps) : 1.0;
       for (int i = 0; i < desc.head_dim; ++i) {
-        const double normed = x_of(i) * inverse * weight[i];
+        const double normed = x_of(i) * inverse * weight_of(i) * desc.out_scale;
         StoreElement(desc.activation, RowData(args.out, t), first + i,
                      static_cast<float>(desc.gate_first ? normed : normed * gate_of(i)));
       }

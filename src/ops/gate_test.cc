@@ -56,6 +56,34 @@ TEST_P(GateTest, WhereTheGateIsFirstTheirProductIsNormalizedByWeightsOfAllHeads)
   }
 }
 
+TEST_P(GateTest, GatesAndWhatTheyGiveAreScaled) {
+  GatedNorm::Desc desc = {.heads = 1,
+                          .head_dim = 2,
+                          .eps = 0.5f,
+                          .gate_first = true,
+                          .gate_scale = 0.5f,
+                          .out_scale = 3.0f};
+  Array x = Array::Floats(DType::kF32, {1, 2}, {1, -7});
+  Array gate = Array::Floats(DType::kF32, {1, 2}, {4, -2});
+  Array weight = Array::Floats(DType::kF32, {2}, {10, 1}), out(DType::kF32, {1, 2});
+  const double a = 2 * Sigmoid(2), b = 7 * Sigmoid(-1);
+  const auto run = [&](const Tensor& weights) {
+    return Run<GatedNorm>(
+        desc, {.x = x.tensor(), .gate = gate.tensor(), .weight = weights, .out = out.tensor()});
+  };
+  ASSERT_TRUE(run(weight.tensor()).ok());
+  const double length = std::sqrt((a * a + b * b) / 2 + 0.5);
+  EXPECT_NEAR(out.At(0), 30 * a / length, 5e-6);
+  EXPECT_NEAR(out.At(1), 3 * b / length, 5e-6);
+  desc.norm = false;
+  ASSERT_TRUE(run({}).ok());
+  EXPECT_NEAR(out.At(0), 3 * a, 5e-6);
+  EXPECT_NEAR(out.At(1), 3 * b, 5e-6);
+  desc.gate_first = false;
+  EXPECT_THAT(Bind<GatedNorm>(device_->ops(), desc).status().message(),
+              HasSubstr("without a norm the gate comes first"));
+}
+
 TEST_P(GateTest, EpsIsAddedToTheMeanOfSquares) {
   Array x = Array::Floats(DType::kF32, {1, 2}, {3, 3}), out(DType::kF32, {1, 2});
   Array gate = Array::Floats(DType::kF32, {1, 2}, {100, 100});

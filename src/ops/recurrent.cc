@@ -62,8 +62,9 @@ std::string GatedDelta::Desc::ToString() const {
 
 std::string Ssd::Desc::ToString() const {
   return StrCat(Name(activation), " ", k_heads, "/", v_heads, " heads of ", k_head_dim, "/",
-                v_head_dim, steps ? " with steps" : "", skip ? " with skip" : "", ", ", states,
-                " states in blocks of ", block_tokens);
+                v_head_dim, steps ? " with steps" : "",
+                dt_scale == 1.0f ? "" : StrCat(" times ", dt_scale), skip ? " with skip" : "", ", ",
+                states, " states in blocks of ", block_tokens);
 }
 
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args) {

@@ -96,7 +96,7 @@ struct GatedDelta {
 // Through Structured State Space Duality"), whose state decays by one factor for each head. Per
 // value head h, with the key and query of head h / (v_heads / k_heads), and for each token in
 // order:
-//   step = softplus(dt[h] + dt_bias[h])
+//   step = softplus(dt_scale * dt[h] + dt_bias[h])
 //   S = S * exp(step * a[h]) + k (x) (step * v),  out = S^T q + skip[h] * v
 // Without `steps` a step is 1, without `skip` nothing is added. Mamba-2 calls v, k, q and skip x,
 // B, C and D.
@@ -110,6 +110,7 @@ struct Ssd {
     int states = 1;        // of a block
     bool steps = false;    // tokens have step sizes
     bool skip = false;     // v goes past the state, too
+    float dt_scale = 1.0f;
     std::string ToString() const;
     int64_t numbers() const { return int64_t{v_heads} * k_head_dim * v_head_dim; }  // of a state
   };

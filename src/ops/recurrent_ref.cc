@@ -76,8 +76,9 @@ void SsdToken(const Ssd::Desc& desc, const Ssd::Args& args, int64_t t, int head,
   const int64_t q_at = k_at + desc.k_heads * k_dim;
   double size = 1.0;
   if (desc.steps)
-    size = Softplus(static_cast<double>(LoadElement(desc.activation, RowData(args.dt, t), head)) +
-                    args.dt_bias.ptr<float>()[head]);
+    size =
+        Softplus(double{desc.dt_scale} * LoadElement(desc.activation, RowData(args.dt, t), head) +
+                 args.dt_bias.ptr<float>()[head]);
   const double decay = std::exp(size * args.a.ptr<float>()[head]);
   for (int64_t j = 0; j < v_dim; ++j) {
     const double v = LoadElement(desc.activation, row, head * v_dim + j);
@@ -184,6 +185,7 @@ Status RefGatedDelta(device::Stream&, const GatedDelta::Desc& desc, const GatedD
 Support RefSsdSupports(const Ssd::Desc& desc, const device::DeviceFacts&) {
   const Support heads = CheckHeads(desc.k_heads, desc.v_heads, desc.k_head_dim, desc.v_head_dim);
   if (!heads.ok) return heads;
+  if (!std::isfinite(desc.dt_scale)) return Support::No(StrCat("dt_scale is ", desc.dt_scale));
   return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
 }
 

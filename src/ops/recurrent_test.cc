@@ -406,6 +406,19 @@ TEST_P(SsdTest, AStepScalesWhatIsLearntAndTheDecayAndNothingOfWhatSkips) {
   ExpectNear(out_, {0, 5 * 1001}, 1e-2f);
 }
 
+TEST_P(SsdTest, AStepIsScaledBeforeItsBias) {
+  const Ssd::Desc desc = {.k_heads = 1,
+                          .v_heads = 1,
+                          .k_head_dim = 1,
+                          .v_head_dim = 1,
+                          .block_tokens = 16,
+                          .steps = true,
+                          .dt_scale = 0.5f};
+  bias_ = 1.0f;
+  ASSERT_TRUE(Step(desc, {2, 1, 1}, {-4}, 1, -0.3f).ok());
+  ExpectNear(out_, {static_cast<float>(2 * std::log1p(std::exp(-1.0)))}, 1e-6f);
+}
+
 TEST_P(SsdTest, ValueHeadsShareKeysOneAfterTheOther) {
   const Ssd::Desc desc = {
       .k_heads = 2, .v_heads = 4, .k_head_dim = 1, .v_head_dim = 1, .block_tokens = 16};

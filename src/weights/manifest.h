@@ -67,6 +67,8 @@ struct ParamSpec {
   bool hugging_face_log = false;
   bool gguf_divided = false;  // of vectors: GGUF may have it in rows of equally many numbers
   float factor = 1.0f;        // of vectors: what the checkpoint's values are multiplied by
+  // kTaps: what the values of each row are multiplied by; empty: nothing.
+  std::vector<float> row_factors = {};
   // kExperts, and kBias of such: their number; `rows` are those of all of them. The sources are
   // those of the first expert, of the second, and so on, equally many of each.
   int experts = 0;

@@ -78,8 +78,11 @@ std::vector<float> ToF32(const files::FileTensor& tensor) {
 
 std::vector<std::byte> VectorBytes(const ResolvedParam& param, DType dtype) {
   std::vector<std::byte> out;
+  const std::vector<float>& factors = param.spec.row_factors;
+  int64_t taken = 0;
   const auto append = [&](const files::FileTensor& tensor) {
     for (float value : ToF32(tensor)) {
+      if (!factors.empty()) value *= factors[static_cast<size_t>(taken++ / param.spec.columns)];
       if (param.add_one) value += 1.0f;
       if (param.negated_log) value = -std::exp(value);
       value *= param.spec.factor;

@@ -52,7 +52,7 @@ def stacked(weights):
     experts, rest = {}, {}
     for name, tensor in weights.items():
         found = re.fullmatch(
-            r"(.*\.(?:mlp|block_sparse_moe|feed_forward))\.experts\.(\d+)\.(\w+)\.weight", name)
+            r"(.*\.(?:mlp|block_sparse_moe|feed_forward|mixer))\.experts\.(\d+)\.(\w+)\.weight", name)
         if found:
             block = found[1].replace("block_sparse_moe", "mlp")
             experts.setdefault(block, {}).setdefault(int(found[2]), {})[found[3]] = tensor
@@ -64,8 +64,11 @@ def stacked(weights):
         ordered = [each[number] for number in sorted(each)]
         gate, up, down = (("w1", "w3", "w2") if "w1" in ordered[0]
                           else ("gate_proj", "up_proj", "down_proj"))
-        rest[f"{block}.experts.gate_up_proj"] = torch.stack(
-            [torch.cat([one[gate], one[up]]) for one in ordered])
+        if gate in ordered[0]:
+            rest[f"{block}.experts.gate_up_proj"] = torch.stack(
+                [torch.cat([one[gate], one[up]]) for one in ordered])
+        else:
+            rest[f"{block}.experts.up_proj"] = torch.stack([one[up] for one in ordered])
         rest[f"{block}.experts.down_proj"] = torch.stack([one[down] for one in ordered])
     return rest
 
@@ -95,7 +98,10 @@ def exact_log_probs(folder, ids):
     model = transformers.AutoModelForCausalLM.from_config(config).double().eval()
     for buffer in model.buffers():
         assert buffer.dtype != FLOAT32
-    lacking, unknown = model.load_state_dict(load_weights(folder), strict=False)
+    weights = load_weights(folder)
+    if stored["model_type"] == "nemotron_h":
+        weights = {name.replace("backbone.", "model."): tensor for name, tensor in weights.items()}
+    lacking, unknown = model.load_state_dict(weights, strict=False)
     assert all(mimo and name.startswith("model.mtp_layers.") for name in unknown), unknown
     assert all((config.tie_word_embeddings and name == "lm_head.weight") or name.endswith(COMPUTED)
                for name in lacking), lacking

@@ -85,6 +85,11 @@ SMALL_CASES = {
     "mpt": {},
     "mamba2": {},
     "granitemoehybrid_dense": dict(position_embedding_type=None),
+    # The converter rounds weights times a factor to BF16; by powers of two nothing is lost.
+    "falcon_h1": dict(embedding_multiplier=2.0, lm_head_multiplier=0.5, key_multiplier=0.5,
+                      attention_in_multiplier=2.0, attention_out_multiplier=0.5,
+                      ssm_in_multiplier=0.5, ssm_out_multiplier=2.0,
+                      ssm_multipliers=[0.5, 2.0, 1.0, 4.0, 0.25], mlp_multipliers=[2.0, 0.25]),
 }
 # Keys that the converter wants and transformers 5 does not write.
 OLD_KEYS = {"gpt2": dict(n_ctx=40), "gpt_neox": dict(rotary_pct=0.25),

@@ -330,6 +330,32 @@ CASES = {
         NARROW, num_hidden_layers=2, head_dim=16, global_head_dim=32, sliding_window=8,
         hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=6, top_k_experts=2,
         moe_intermediate_size=24, tie_word_embeddings=True), SMALL),
+    # What attention is multiplied by, in and out, is not 1 and no power of two, as nothing else is.
+    "falcon_h1": ("FalconH1", dict(
+        NARROW, head_dim=16, mamba_d_ssm=48, mamba_n_heads=3, mamba_d_head=16, mamba_n_groups=1,
+        mamba_d_state=20, embedding_multiplier=2.3, lm_head_multiplier=0.6, key_multiplier=0.7,
+        attention_in_multiplier=1.3, attention_out_multiplier=0.9, ssm_in_multiplier=1.2,
+        ssm_out_multiplier=0.7, ssm_multipliers=[0.8, 1.4, 0.9, 1.1, 0.6],
+        mlp_multipliers=[1.7, 0.45]), SMALL),
+    "falcon_h1_norm": ("FalconH1", dict(
+        NARROW, head_dim=16, num_attention_heads=4, mamba_d_ssm=None, mamba_expand=2,
+        mamba_n_heads=4, mamba_d_head="auto", mamba_n_groups=2, mamba_d_state=16, mamba_d_conv=3,
+        mamba_conv_bias=False, mamba_rms_norm=True, mamba_norm_before_gate=False,
+        attention_in_multiplier=0.8, ssm_out_multiplier=1.3,
+        ssm_multipliers=[0.6, 1.0, 1.3, 0.9, 1.5], tie_word_embeddings=True), SMALL),
+    "nemotron_h": ("NemotronH", dict(
+        hidden_size=32, intermediate_size=48, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=12, max_position_embeddings=256, layer_norm_epsilon=1e-4, mamba_num_heads=4,
+        mamba_head_dim=12, n_groups=2, ssm_state_size=20, conv_kernel=3, use_bias=True,
+        mlp_bias=True, layers_block_type=[
+            "linear_attention", "mlp", "linear_attention", "full_attention", "mlp"]), SMALL_BARE),
+    "nemotron_h_moe": ("NemotronH", dict(
+        hidden_size=32, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+        max_position_embeddings=256, mamba_num_heads=4, mamba_head_dim=16, n_groups=1,
+        ssm_state_size=16, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_intermediate_size=32, moe_shared_expert_intermediate_size=40,
+        routed_scaling_factor=1.7, layers_block_type=[
+            "linear_attention", "moe", "full_attention", "moe"]), SMALL_BARE),
 }
 
 
@@ -345,7 +371,7 @@ def randomize(model, seed):
         noise = torch.randn(parameter.shape, generator=generator)
         if ("norm" in name or ".ln_" in name) and not name.endswith("bias"):
             kind = type(model).__name__
-            adds_one = kind.startswith(("Gemma2", "Gemma3")) or "Nemotron" in kind or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
+            adds_one = kind.startswith(("Gemma2", "Gemma3")) or kind == "NemotronForCausalLM" or (("Qwen3Next" in kind or "Qwen3_5" in kind) and
                                                                 "linear_attn" not in name)
             value = (0.0 if adds_one else 1.0) + 0.25 * noise
         elif name.endswith("router.scale"):

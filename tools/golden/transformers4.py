@@ -17,6 +17,11 @@ def config_of_transformers4(new):
     kind = new["model_type"]
     if "time_step_limit" in new:
         old["time_step_limit"] = [0.0, float("inf")]
+    if kind == "nemotron_h":
+        letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
+        types = old.pop("layers_block_type")
+        old["hybrid_override_pattern"] = "".join(letters[layer] for layer in types)
+        old["num_hidden_layers"] = len(types)
     parameters = new.get("rope_parameters")
     if parameters is None:
         return old

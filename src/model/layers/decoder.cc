@@ -31,16 +31,22 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
       return there ? StrCat("layers.", i, ".", norm) : "";
     };
     const bool normed = i == 0 && config.embedding_norm && info.encoder;
-    SLUICE_ASSIGN_OR_RETURN(Norm norm,
-                            model->NormOfSum(binder, name("input_norm", before && !normed)));
+    Norm norm;
+    if (!config.BesideLast(i)) {
+      SLUICE_ASSIGN_OR_RETURN(norm,
+                              model->NormOfSum(binder, name("input_norm", before && !normed)));
+    }
     SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
     SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
                                            name("attention_post_norm", after)));
+    model->blocks_.back().ends_layer =
+        config.layers[i].mlp && config.StoredMlp(i) != config.StoredMixer(i);
     SLUICE_ASSIGN_OR_RETURN(
         model->blocks_.back().keep,
         model->KeptNorm(binder, i, "input_norm_kept", config.layers[i].mixer_residual));
     SLUICE_RETURN_IF_ERROR(model->AddFeedForward(binder, i));
-    model->blocks_.back().ends_layer = true;
+    const bool last = i + 1 == config.num_layers;
+    model->blocks_.back().ends_layer = last || config.StoredMixer(i + 1) != config.StoredMlp(i);
   }
   model->adds_to_normed_ = info.adds_to_normed;
   model->branch_is_free_ =

@@ -10,12 +10,13 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   const files::ArchitectureInfo& info = files::InfoOf(config.architecture);
   const files::HfTensors& names = info.hf_tensors;
   const bool before = info.norm_places != files::NormPlaces::kAfter, after = !BlocksAdd(config);
+  list->InMlp(false);
   // In GGUF the MLP's norm is then the first of two.
   const bool named = config.parallel_norms && !names.parallel_input_norm.empty();
   if (named) {
     list->Norm(i, "input_norm", names.parallel_input_norm, "attn_norm_2");
     list->Norm(i, "mlp_norm", names.parallel_mlp_norm, "attn_norm");
-  } else if (before) {
+  } else if (before && !(i < config.num_layers && config.BesideLast(i))) {
     list->Norm(i, "input_norm", names.input_norm, "attn_norm");
   }
   list->KeptNorm(i, "input_norm_kept", names.input_norm, layer.mixer_residual);
@@ -37,6 +38,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
     list->Norm(i, "attention_post_norm", names.attention_post_norm, "post_attention_norm");
   }
   if (!layer.mlp) return;
+  list->InMlp(true);
   if (before && !named && (!config.parallel_residual || config.parallel_norms))
     list->Norm(i, "mlp_norm", names.mlp_norm, info.gguf_mlp_norm);
   list->KeptNorm(i, "mlp_norm_kept", names.mlp_norm, layer.mlp_residual);

@@ -38,7 +38,7 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
   const bool mapped = binder.options.expert_slots > 0 && mlp.counts_row_ >= 0;
   const int slots = mapped ? binder.options.expert_slots : experts.count;
-  mlp.gate_up_ = MatricesOf(binder, prefix + "gate_up", slots);
+  mlp.first_ = MatricesOf(binder, prefix + (config.plain_mlp ? "up" : "gate_up"), slots);
   mlp.down_ = MatricesOf(binder, prefix + "down", slots);
   if (experts.bias) mlp.score_bias_ = binder.Get(prefix + "score_bias")->tensor;
   if (experts.scales) mlp.scales_ = binder.Get(prefix + "scales")->tensor;
@@ -75,10 +75,17 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
                                                             .top_k = experts.per_token,
                                                             .width = 2 * int64_t{experts.width}}));
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      mlp.activation_,
-      binder.Bind<ops::GatedActivation>(
-          {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
+  if (config.plain_mlp) {
+    SLUICE_ASSIGN_OR_RETURN(
+        mlp.plain_,
+        binder.Bind<ops::PlainActivation>(
+            {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(
+        mlp.gated_,
+        binder.Bind<ops::GatedActivation>(
+            {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
+  }
   const bool adds = BlocksAdd(config);
   SLUICE_ASSIGN_OR_RETURN(
       mlp.combine_,
@@ -173,13 +180,14 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
   if (norm_.bound()) SLUICE_RETURN_IF_ERROR(norm_(stream, a));
   if (map_.bound()) SLUICE_RETURN_IF_ERROR(Map(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Group(context, batch, a));
-  SLUICE_RETURN_IF_ERROR(
-      Multiply(stream, gate_up_, a, a.normed, a.expert_tokens, a.expert_gate_up));
+  const ops::Tensor& inner = plain_.bound() ? a.expert_gated : a.expert_gate_up;
+  SLUICE_RETURN_IF_ERROR(Multiply(stream, first_, a, a.normed, a.expert_tokens, inner));
   if (scale_.bound()) {
-    SLUICE_RETURN_IF_ERROR(scale_(
-        stream, {.x = a.expert_gate_up, .weights = a.expert_weights, .places = a.expert_places}));
+    SLUICE_RETURN_IF_ERROR(
+        scale_(stream, {.x = inner, .weights = a.expert_weights, .places = a.expert_places}));
   }
-  SLUICE_RETURN_IF_ERROR(activation_(stream, {a.expert_gate_up, a.expert_gated}));
+  SLUICE_RETURN_IF_ERROR(plain_.bound() ? plain_(stream, {inner})
+                                        : gated_(stream, {inner, a.expert_gated}));
   SLUICE_RETURN_IF_ERROR(Multiply(stream, down_, a, a.expert_gated, {}, a.expert_out));
   return combine_(stream, {.y = a.expert_out,
                            .weights = a.expert_weights,

@@ -49,14 +49,15 @@ class ExpertMlp {
   int counts_row_ = -1;      // of ForwardContext::expert_counts; none of a head that guesses tokens
   Norm router_norm_, norm_;  // of a.hidden; unbound: a.normed is as it has to be
   FusedLinear router_;
-  Matrices gate_up_, down_;
+  Matrices first_, down_;
   ops::Bound<ops::RouteExperts> route_;
   ops::Tensor score_bias_, scales_;  // empty: none
   std::optional<ops::Bound<ops::FakeBalanceExperts>> fake_balance_;
   ops::Bound<ops::MapExperts> map_;  // unbound: experts lie in their order
   ops::Bound<ops::GroupExperts> group_;
   ops::Bound<ops::ScaleExperts> scale_;  // unbound: weights are on what experts give
-  ops::Bound<ops::GatedActivation> activation_;
+  ops::Bound<ops::GatedActivation> gated_;
+  ops::Bound<ops::PlainActivation> plain_;  // instead, where experts have no gate
   ops::Bound<ops::CombineExperts> combine_;
 };
 

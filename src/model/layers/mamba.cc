@@ -15,6 +15,7 @@ ops::Ssd::Desc SsdDesc(const files::ModelConfig& config, const ModelOptions& opt
   desc.block_tokens = group.block_tokens;
   desc.states = group.states;
   desc.steps = desc.skip = config.linear.mamba;
+  desc.dt_scale = config.linear.scales.dt;
   return desc;
 }
 
@@ -36,11 +37,14 @@ Result<Mamba> Mamba::Make(const Binder& binder, int layer, const batch::KvGroup&
   norm.head_dim = linear.value_width() / linear.key_heads;
   norm.eps = binder.config.norm_eps;
   norm.gate_first = true;
+  norm.norm = linear.gated_norm;
+  norm.gate_scale = linear.scales.gate;
+  norm.out_scale = linear.scales.out;
   SLUICE_ASSIGN_OR_RETURN(mamba.norm_, binder.Bind<ops::GatedNorm>(norm));
   mamba.dt_bias_ = binder.Get(prefix + "dt_bias")->tensor;
   mamba.a_ = binder.Get(prefix + "a")->tensor;
   mamba.skip_ = binder.Get(prefix + "skip")->tensor;
-  mamba.norm_weight_ = binder.Get(prefix + "norm")->tensor;
+  if (linear.gated_norm) mamba.norm_weight_ = binder.Get(prefix + "norm")->tensor;
   return mamba;
 }
 

@@ -39,7 +39,8 @@ class Mamba {
   LayerConv conv_;
   ops::Bound<ops::Ssd> ssd_;
   ops::Bound<ops::GatedNorm> norm_;
-  ops::Tensor dt_bias_, a_, skip_, norm_weight_;
+  ops::Tensor dt_bias_, a_, skip_;
+  ops::Tensor norm_weight_;  // empty: there is no norm
 };
 
 }  // namespace sluice::model::layers

@@ -31,9 +31,12 @@ Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t w
                             binder.Bind<ops::PlainActivation>(
                                 {.kind = kind, .activation = activation, .width = width}));
   } else {
-    SLUICE_ASSIGN_OR_RETURN(mlp.gated_,
-                            binder.Bind<ops::GatedActivation>(
-                                {.kind = kind, .activation = activation, .width = width}));
+    SLUICE_ASSIGN_OR_RETURN(
+        mlp.gated_, binder.Bind<ops::GatedActivation>({.kind = kind,
+                                                       .activation = activation,
+                                                       .width = width,
+                                                       .gate_scale = config.mlp_gate_scale,
+                                                       .out_scale = config.mlp_inner_scale}));
   }
   return mlp;
 }

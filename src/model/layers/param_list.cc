@@ -99,6 +99,9 @@ void ParamList::Norm(int i, std::string_view name, std::string_view hugging_face
                      std::string_view gguf) {
   const Pieces pieces = {{std::string(hugging_face), std::string(gguf), config_.hidden_size}};
   AddNorm(i, name, pieces);
+  // llama.cpp's converter leaves the ending of this one out.
+  if (info_.architecture == files::Architecture::kFalconH1 && name == "mlp_norm")
+    specs_.back().gguf.push_back({{StrCat(GgufLayer(i), gguf), config_.hidden_size}});
   if (info_.norm != files::ModelNorm::kLayer) return;
   Add(i, StrCat(name, "_bias"), ParamRole::kNorm, pieces, 0, ".bias");
 }
@@ -130,7 +133,7 @@ void ParamList::Qkv(int i, int64_t columns) {
       const std::string_view suffix = s == first ? ".weight" : ".bias";
       specs_[s].gguf[0].clear();
       for (const Piece& piece : QkvPieces(info_.gguf_qkv, layer)) {
-        specs_[s].gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows});
+        specs_[s].gguf[0].push_back({StrCat(GgufLayer(i), piece.gguf, suffix), piece.rows});
       }
     }
   }
@@ -172,8 +175,8 @@ void ParamList::Mlp(int i) {
 }
 
 void ParamList::GateUpApart(int i, const char* gate, const char* up, int64_t width) {
-  specs_.back().gguf = {{{StrCat("blk.", i, ".", gate, ".weight"), width},
-                         {StrCat("blk.", i, ".", up, ".weight"), width}}};
+  specs_.back().gguf = {{{StrCat(GgufLayer(i), gate, ".weight"), width},
+                         {StrCat(GgufLayer(i), up, ".weight"), width}}};
 }
 
 void ParamList::Join(int i) {
@@ -259,11 +262,18 @@ ParamSpec& ParamList::AddTop(const char* name, ParamRole role, int64_t rows, int
   return spec;
 }
 
+int ParamList::StoredLayer(int i) const {
+  if (i >= static_cast<int>(config_.layers.size())) return i;
+  return in_mlp_ ? config_.StoredMlp(i) : config_.StoredMixer(i);
+}
+
 std::string ParamList::CheckpointLayer(int i) const {
   const int heads_from = config_.num_layers;
-  return i < heads_from ? StrCat(names_.layers, i, ".")
+  return i < heads_from ? StrCat(names_.layers, StoredLayer(i), ".")
                         : StrCat("mtp_layers.", i - heads_from, ".");
 }
+
+std::string ParamList::GgufLayer(int i) const { return StrCat("blk.", StoredLayer(i), "."); }
 
 ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role, const Pieces& pieces,
                           int64_t columns, std::string_view suffix) {
@@ -282,7 +292,7 @@ ParamSpec& ParamList::Add(int i, std::string_view name, ParamRole role, const Pi
                   piece.hugging_face, suffix),
            piece.rows, piece.pick});
     }
-    spec.gguf[0].push_back({StrCat("blk.", i, ".", piece.gguf, suffix), piece.rows, piece.pick});
+    spec.gguf[0].push_back({StrCat(GgufLayer(i), piece.gguf, suffix), piece.rows, piece.pick});
   }
   return spec;
 }

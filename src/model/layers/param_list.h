@@ -95,12 +95,17 @@ class ParamList {
 
   // "experts.router", "experts.score_bias" where scores have one and "experts.scales" where weights
   // have some; the norms of experts beside a dense part and of this; "experts.gate_up", of each
-  // expert its gate rows, then its up rows; and "experts.down".
+  // expert its gate rows, then its up rows, or "experts.up" where there is no gate; and
+  // "experts.down".
   void Experts(int i);
 
-  // "shared.gate_up", "shared.down" and, where the expert that every token takes has one,
-  // "shared.gate".
+  // "shared.gate_up" or "shared.up", "shared.down" and, where the expert that every token takes has
+  // one, "shared.gate".
   void SharedExpert(int i);
+
+  // What is added from here on belongs to the feed-forward part of its layer, or to its mixer,
+  // which a checkpoint may have as layers of their own.
+  void InMlp(bool in_mlp) { in_mlp_ = in_mlp; }
 
   std::vector<weights::ParamSpec> Take();
 
@@ -133,6 +138,12 @@ class ParamList {
 
   // What a Hugging Face checkpoint calls layer `i`; behind the last one come the heads.
   std::string CheckpointLayer(int i) const;
+
+  // The same of a GGUF file.
+  std::string GgufLayer(int i) const;
+
+  // Its index there.
+  int StoredLayer(int i) const;
 
   // Adds a matrix or vector of layer `i` made of `pieces`.
   weights::ParamSpec& Add(int i, std::string_view name, weights::ParamRole role,
@@ -181,6 +192,7 @@ class ParamList {
   const files::ArchitectureInfo& info_;
   const files::HfTensors& names_;
   std::vector<Prefix> prefixes_;  // in order of preference
+  bool in_mlp_ = false;
   std::vector<weights::ParamSpec> specs_;
 };
 

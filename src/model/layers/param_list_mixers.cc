@@ -88,7 +88,14 @@ void ParamList::Mamba(int i) {
   Matrix(i, "mamba.in", piece("in_proj", "ssm_in", values + channels + linear.value_heads),
          config_.hidden_size, linear.product_bias);
   const Pieces taps = piece("conv1d", "ssm_conv1d", channels);
-  Add(i, "mamba.taps", ParamRole::kTaps, taps, linear.conv_kernel, ".weight");
+  ParamSpec& filter = Add(i, "mamba.taps", ParamRole::kTaps, taps, linear.conv_kernel, ".weight");
+  const files::MambaScales& scales = linear.scales;
+  if (!scales.plain()) {
+    std::vector<float>& factors = filter.row_factors;
+    factors.assign(static_cast<size_t>(values), scales.values);
+    factors.insert(factors.end(), static_cast<size_t>(linear.key_width()), scales.keys);
+    factors.insert(factors.end(), static_cast<size_t>(linear.key_width()), scales.queries);
+  }
   if (linear.conv_bias) Add(i, "mamba.taps_bias", ParamRole::kNorm, taps, 0, ".bias");
   Add(i, "mamba.dt_bias", ParamRole::kNorm, piece("dt_bias", "ssm_dt.bias", linear.value_heads), 0,
       "");
@@ -99,7 +106,7 @@ void ParamList::Mamba(int i) {
   };
   divided("mamba.a", piece("A_log", "ssm_a", linear.value_heads), "")->hugging_face_log = true;
   divided("mamba.skip", piece("D", "ssm_d", linear.value_heads), "");
-  divided("mamba.norm", piece("norm", "ssm_norm", values), ".weight");
+  if (linear.gated_norm) divided("mamba.norm", piece("norm", "ssm_norm", values), ".weight");
   Matrix(i, "mamba.output", piece("out_proj", "ssm_out", config_.hidden_size), values,
          linear.product_bias, BlocksAdd(config_));
 }
@@ -143,8 +150,13 @@ void ParamList::Experts(int i) {
     Norm(i, "dense_post_norm", "post_feedforward_layernorm_1", "post_ffw_norm_1");
     Norm(i, "experts_post_norm", "post_feedforward_layernorm_2", "post_ffw_norm_2");
   }
-  AddExperts(i, "experts.gate_up", names.stacked_gate_up,
-             {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)}, hidden);
+  if (config_.plain_mlp) {
+    AddExperts(i, "experts.up", "", {Of(names.up, "ffn_up_exps", width)}, hidden);
+  } else {
+    AddExperts(i, "experts.gate_up", names.stacked_gate_up,
+               {Of(names.gate, "ffn_gate_exps", width), Of(names.up, "ffn_up_exps", width)},
+               hidden);
+  }
   AddExperts(i, "experts.down", names.stacked_down, {Of(names.down, "ffn_down_exps", hidden)},
              width)
       .f32_out = true;  // what experts give is added up in F32
@@ -159,6 +171,11 @@ void ParamList::SharedExpert(int i) {
   const files::ExpertsConfig& experts = config_.experts;
   const int64_t width = experts.shared_width, hidden = config_.hidden_size;
   const auto name = [&](std::string_view matrix) { return StrCat(names.shared, matrix); };
+  if (config_.plain_mlp) {
+    Matrix(i, "shared.up", {Of(name(names.up), "ffn_up_shexp", width)}, hidden, false);
+    Matrix(i, "shared.down", {Of(name(names.down), "ffn_down_shexp", hidden)}, width, false, true);
+    return;
+  }
   // Of routers' experts that lie as columns the shared one does not.
   const bool apart = names.stacked_gate_up.empty() || names.transposed;
   const Pieces pieces = apart ? Pieces{Of(name(names.gate), "ffn_gate_shexp", width),
@@ -230,7 +247,7 @@ ParamSpec& ParamList::AddExperts(int i, std::string_view name, std::string_view 
   for (int64_t e = 0; e < experts; ++e) {
     for (const Piece& piece : pieces) {
       spec.gguf[0].push_back(
-          RowsOfExpert(StrCat("blk.", i, ".", piece.gguf, ".weight"), e, piece.rows));
+          RowsOfExpert(StrCat(GgufLayer(i), piece.gguf, ".weight"), e, piece.rows));
     }
     for (size_t p = 0; p < prefixes_.size(); ++p) {
       const std::string block = StrCat(prefixes_[p].decoder, CheckpointLayer(i), names.block);
@@ -258,7 +275,7 @@ void ParamList::AddExpertBias(int i, std::string_view name, std::string_view sta
   for (int64_t e = 0; e < config_.experts.count; ++e) {
     for (const Piece& piece : pieces) {
       spec.gguf[0].push_back(
-          RowsOfExpert(StrCat("blk.", i, ".", piece.gguf, ".bias"), e, piece.rows));
+          RowsOfExpert(StrCat(GgufLayer(i), piece.gguf, ".bias"), e, piece.rows));
     }
     for (size_t p = 0; p < prefixes_.size(); ++p) {
       const std::string tensor = StrCat(prefixes_[p].decoder, CheckpointLayer(i),

@@ -63,16 +63,18 @@ struct ActivationKernel {
 
   template <V (*Both)(V, V)>
   static void Gated(const GatedCall& call, int64_t begin, int64_t end) {
+    const V before = V::Set1(call.gate_scale), behind = V::Set1(call.out_scale);
     for (int64_t row = begin; row < end; ++row) {
       const float* gate = call.gate_up + row * call.in_stride;
       const float* up = gate + call.width;
       float* out = call.out + row * call.out_stride;
       int64_t i = 0;
       for (; i + kLanes <= call.width; i += kLanes)
-        Both(V::Load(gate + i), V::Load(up + i)).Store(out + i);
+        (Both(V::Load(gate + i) * before, V::Load(up + i)) * behind).Store(out + i);
       const int rest = static_cast<int>(call.width - i);
       if (rest > 0) {
-        Both(V::LoadFirst(gate + i, rest), V::LoadFirst(up + i, rest)).StoreFirst(out + i, rest);
+        (Both(V::LoadFirst(gate + i, rest) * before, V::LoadFirst(up + i, rest)) * behind)
+            .StoreFirst(out + i, rest);
       }
     }
   }

@@ -44,7 +44,9 @@ Status RunGated(device::Stream& stream, const GatedActivation::Desc& desc,
                           .out = args.out.ptr<float>(),
                           .in_stride = args.gate_up.strides[0],
                           .out_stride = args.out.strides[0],
-                          .width = desc.width};
+                          .width = desc.width,
+                          .gate_scale = desc.gate_scale,
+                          .out_scale = desc.out_scale};
   const auto kernel = KernelsOf(kernels, desc.kind).gated;
   ForRows(AsCpu(stream), args.out.dims[0], 4 * desc.width,
           [&](int64_t begin, int64_t end) { kernel(call, begin, end); });

@@ -9,6 +9,7 @@ struct GatedCall {
   const float* gate_up = nullptr;  // [rows, 2 * width]
   float* out = nullptr;            // [rows, width]
   int64_t in_stride = 0, out_stride = 0, width = 0;
+  float gate_scale = 1.0f, out_scale = 1.0f;
 };
 
 struct PlainCall {

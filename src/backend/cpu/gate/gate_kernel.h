@@ -10,24 +10,32 @@ namespace sluice::cpu {
 template <class V>
 struct GateKernel {
   static void GatedNorm(const GatedNormCall& call, int64_t begin, int64_t end) {
+    const V before = V::Set1(call.gate_scale), behind = V::Set1(call.out_scale);
     for (int64_t row = begin; row < end; ++row) {
       for (int h = 0; h < call.heads; ++h) {
         const int64_t at = int64_t{h} * call.head_dim;
         const float* x = call.x + row * call.x_stride + at;
         const float* gate = call.gate + row * call.gate_stride + at;
         float* out = call.out + row * call.out_stride + at;
+        if (call.weight == nullptr) {
+          NormKernel<V>::Map(call.head_dim, out, [&](const auto& load) {
+            return load(x) * ActivationKernel<V>::SiluOf(load(gate) * before) * behind;
+          });
+          continue;
+        }
         const float* weight = call.weight + h * call.weight_step;
         if (call.gate_first) {
           NormKernel<V>::Map(call.head_dim, out, [&](const auto& load) {
-            return load(x) * ActivationKernel<V>::SiluOf(load(gate));
+            return load(x) * ActivationKernel<V>::SiluOf(load(gate) * before);
           });
           const float inverse = NormKernel<V>::InverseRms(out, call.head_dim, call.eps);
-          NormKernel<V>::Scale(out, weight, inverse, call.head_dim, out);
+          NormKernel<V>::Scale(out, weight, inverse * call.out_scale, call.head_dim, out);
           continue;
         }
         const V factor = V::Set1(NormKernel<V>::InverseRms(x, call.head_dim, call.eps));
         NormKernel<V>::Map(call.head_dim, out, [&](const auto& load) {
-          return load(x) * factor * load(weight) * ActivationKernel<V>::SiluOf(load(gate));
+          return load(x) * factor * load(weight) *
+                 ActivationKernel<V>::SiluOf(load(gate) * before) * behind;
         });
       }
     }

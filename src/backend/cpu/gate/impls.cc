@@ -24,7 +24,7 @@ Status RunGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const GatedNormCall call = {.x = args.x.ptr<float>(),
                               .gate = args.gate.ptr<float>(),
-                              .weight = args.weight.ptr<float>(),
+                              .weight = desc.norm ? args.weight.ptr<float>() : nullptr,
                               .out = args.out.ptr<float>(),
                               .x_stride = args.x.strides[0],
                               .gate_stride = args.gate.strides[0],
@@ -33,7 +33,9 @@ Status RunGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
                               .heads = desc.heads,
                               .head_dim = desc.head_dim,
                               .eps = desc.eps,
-                              .gate_first = desc.gate_first};
+                              .gate_first = desc.gate_first,
+                              .gate_scale = desc.gate_scale,
+                              .out_scale = desc.out_scale};
   ForRows(AsCpu(stream), args.x.dims[0], 4 * args.x.dims[1],
           [&](int64_t begin, int64_t end) { kernels.gated_norm(call, begin, end); });
   return OkStatus();

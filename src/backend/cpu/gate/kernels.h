@@ -8,13 +8,14 @@ namespace sluice::cpu {
 struct GatedNormCall {
   const float* x = nullptr;       // [rows, heads * head_dim]
   const float* gate = nullptr;    // the same
-  const float* weight = nullptr;  // [head_dim], or of each head its own
+  const float* weight = nullptr;  // [head_dim], or of each head its own; null: there is no norm
   float* out = nullptr;           // may be x
   int64_t x_stride = 0, gate_stride = 0, out_stride = 0;
   int64_t weight_step = 0;  // from head to head
   int heads = 0, head_dim = 0;
   float eps = 0.0f;
   bool gate_first = false;
+  float gate_scale = 1.0f, out_scale = 1.0f;
 };
 
 struct SigmoidGateCall {

@@ -167,6 +167,7 @@ Status RunSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& ar
                         .vkq_stride = args.vkq.strides[0],
                         .dt_stride = desc.steps ? args.dt.strides[0] : 0,
                         .out_stride = args.out.strides[0],
+                        .dt_scale = desc.dt_scale,
                         .k_heads = desc.k_heads,
                         .v_heads = desc.v_heads,
                         .k_head_dim = desc.k_head_dim,

@@ -51,6 +51,7 @@ struct SsdCall {
   const float* skip = nullptr;  // null: none
   float* out = nullptr;
   int64_t vkq_stride = 0, dt_stride = 0, out_stride = 0;
+  float dt_scale = 1.0f;
   int k_heads = 0, v_heads = 0, k_head_dim = 0, v_head_dim = 0;
 };
 

@@ -44,7 +44,8 @@ __device__ void GatedActivation(const GatedActivationParams& p) {
   LoadGroup(gate_row, first, p.width, p.wide != 0, gate);
   LoadGroup(gate_row + p.width, first, p.width, p.wide != 0, up);
 #pragma unroll
-  for (int i = 0; i < kGroup; ++i) gate[i] = ActivateGate(p.kind, gate[i], up[i]);
+  for (int i = 0; i < kGroup; ++i)
+    gate[i] = ActivateGate(p.kind, gate[i] * p.gate_scale, up[i]) * p.out_scale;
   StoreGroup(static_cast<T*>(p.out) + token * p.out_stride, first, p.width, p.wide != 0, gate);
 }
 

@@ -73,6 +73,8 @@ Status RunGatedActivation(device::Stream& stream, const GatedActivation::Desc& d
                                         .out_stride = args.out.strides[0],
                                         .tokens = args.gate_up.dims[0],
                                         .width = desc.width,
+                                        .gate_scale = desc.gate_scale,
+                                        .out_scale = desc.out_scale,
                                         .kind = *kind,
                                         .wide = wide};
   return Launch(stream, kGatedActivation(desc.activation), ShapeFor(params.tokens, params.width),

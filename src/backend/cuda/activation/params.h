@@ -14,6 +14,7 @@ struct GatedActivationParams {
   void* out;
   int64_t gate_up_stride, out_stride;
   int64_t tokens, width;
+  float gate_scale, out_scale;
   uint32_t kind;  // ActivationKind
   uint32_t wide;  // gate, up and out of every row begin at multiples of 16 bytes
 };

@@ -17,9 +17,10 @@ __device__ void GatedNorm(const GatedNormParams& p) {
   const T* x = static_cast<const T*>(p.x) + token * p.x_stride + first;
   const T* gate = static_cast<const T*>(p.gate) + token * p.gate_stride + first;
   T* out = static_cast<T*>(p.out) + token * p.out_stride + first;
-  const float* weight = p.weight + index % p.heads * p.weight_step;
+  const bool norm = p.weight != nullptr;
+  const float* weight = norm ? p.weight + index % p.heads * p.weight_step : nullptr;
   const auto gate_of = [&](int i) {
-    const float g = ToFloat(gate[i]);
+    const float g = ToFloat(gate[i]) * p.gate_scale;
     return g / (1.0f + expf(-g));
   };
   const auto x_of = [&](int i) {
@@ -31,10 +32,11 @@ __device__ void GatedNorm(const GatedNormParams& p) {
     sum += value * value;
   }
   sum = WarpSum(sum);
-  const float inverse = 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps);
+  const float inverse =
+      p.out_scale * (norm ? 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps) : 1.0f);
   // A lane writes what it alone has read.
   for (int i = lane; i < p.head_dim; i += 32) {
-    const float value = x_of(i) * inverse * weight[i];
+    const float value = x_of(i) * inverse * (norm ? weight[i] : 1.0f);
     out[i] = FromFloat<T>(p.gate_first ? value : value * gate_of(i));
   }
 }

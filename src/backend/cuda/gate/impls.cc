@@ -25,7 +25,7 @@ Status RunGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   const GatedNormParams params = {.x = args.x.data,
                                   .gate = args.gate.data,
-                                  .weight = args.weight.ptr<float>(),
+                                  .weight = desc.norm ? args.weight.ptr<float>() : nullptr,
                                   .out = args.out.data,
                                   .x_stride = args.x.strides[0],
                                   .gate_stride = args.gate.strides[0],
@@ -35,7 +35,9 @@ Status RunGatedNorm(device::Stream& stream, const GatedNorm::Desc& desc,
                                   .heads = desc.heads,
                                   .head_dim = desc.head_dim,
                                   .eps = desc.eps,
-                                  .gate_first = desc.gate_first};
+                                  .gate_first = desc.gate_first,
+                                  .gate_scale = desc.gate_scale,
+                                  .out_scale = desc.out_scale};
   LaunchShape shape;
   shape.grid[0] = BlocksFor(params.tokens * params.heads, kGatedNormWarps);
   shape.block[0] = kGatedNormWarps * 32;

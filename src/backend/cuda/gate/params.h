@@ -8,13 +8,14 @@ namespace sluice::cuda {
 struct GatedNormParams {
   const void* x;
   const void* gate;
-  const float* weight;
-  void* out;  // may be x
+  const float* weight;  // null: there is no norm
+  void* out;            // may be x
   int64_t x_stride, gate_stride, out_stride, tokens;
   int64_t weight_step;  // from head to head
   int32_t heads, head_dim;
   float eps;
   bool gate_first;
+  float gate_scale, out_scale;
 };
 
 inline constexpr unsigned kGatedNormWarps = 4;  // a head each

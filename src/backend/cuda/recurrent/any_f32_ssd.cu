@@ -76,7 +76,7 @@ __device__ void Recur(const SsdParams& p) {
     }
     __syncthreads();
     if (t + 1 < step.tokens) next.Load(p, step.begin + t + 1, head, column);
-    const float sum_dt = token.dt + bias;
+    const float sum_dt = token.dt * p.dt_scale + bias;
     const float size = p.dt == nullptr ? 1.0f : fmaxf(sum_dt, 0.0f) + log1pf(expf(-fabsf(sum_dt)));
     const float decay = expf(size * rate), value = size * token.v;
     float sums[kQuad] = {};

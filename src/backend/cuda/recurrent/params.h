@@ -53,6 +53,7 @@ struct SsdParams {
   float* state;
   void* out;
   int64_t vkq_stride, dt_stride, out_stride;
+  float dt_scale;
   int32_t k_heads, v_heads, k_head_dim, v_head_dim;
 };
 

@@ -5,18 +5,20 @@
 
 #ifdef KIND
 SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out, ulong out_stride,
-                                       int width) {
+                                       int width, float gate_scale, float out_scale) {
   const ulong in = get_group_id(1) * stride, to = get_group_id(1) * out_stride;
   const int begin = get_group_id(0) * PIECE, end = min(width, begin + PIECE);
   for (int i = begin + get_local_id(0) * 16; i < end; i += ITEMS * 16) {
     if (i + 16 <= end) {
-      const float16 v =
-          activate_gate16(load16_act(gate_up, in + i), load16_act(gate_up, in + width + i));
-      store16_act(out, to + i, v);
+      const float16 v = activate_gate16(load16_act(gate_up, in + i) * gate_scale,
+                                        load16_act(gate_up, in + width + i));
+      store16_act(out, to + i, v * out_scale);
     } else {
       for (int j = i; j < end; ++j)
         store_act(out, to + j,
-                  activate_gate(load_act(gate_up, in + j), load_act(gate_up, in + width + j)));
+                  activate_gate(load_act(gate_up, in + j) * gate_scale,
+                                load_act(gate_up, in + width + j)) *
+                      out_scale);
     }
   }
 }

@@ -51,8 +51,11 @@ Status RunGated(device::Stream& stream, const ops::GatedActivation::Desc& desc,
   SLUICE_RETURN_IF_ERROR(Launch(stream, {kProgram, "any_f32_gated_activation"},
                                 StrCat(Options(items, desc.activation), " -D KIND=", *kind), shape,
                                 args.gate_up.data, RowStride(args.gate_up), args.out.data,
-                                RowStride(args.out), static_cast<int32_t>(desc.width)));
-  if (items == 1 && desc.activation == DType::kF32) {
+                                RowStride(args.out), static_cast<int32_t>(desc.width),
+                                desc.gate_scale, desc.out_scale));
+  // What makes a row again on its way into a product knows no scales.
+  const bool scaled = desc.gate_scale != 1.0f || desc.out_scale != 1.0f;
+  if (items == 1 && desc.activation == DType::kF32 && !scaled) {
     NoteMaker(stream, {.kind = RowMaker::Kind::kGated,
                        .source = args.gate_up.data,
                        .source_stride = RowStride(args.gate_up),

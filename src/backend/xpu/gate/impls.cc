@@ -12,13 +12,15 @@ Status RunGatedNorm(device::Stream& stream, const ops::GatedNorm::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   // A group of heads that are normed together is wide.
   const int items = ItemsFor(FactsOf(stream), desc.head_dim > 512 ? 64 : 8);
-  const std::string options = StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
-                                     " -D GATE_FIRST=", desc.gate_first ? 1 : 0);
+  const std::string options =
+      StrCat("-D ITEMS=", items, " -D ACT=", ClName(desc.activation),
+             " -D GATE_FIRST=", desc.gate_first ? 1 : 0, " -D NORM=", desc.norm ? 1 : 0);
   LaunchShape shape{{static_cast<size_t>(desc.heads), static_cast<size_t>(args.x.dims[0]), 1},
                     static_cast<size_t>(items)};
   return Launch(stream, {"gate/any_f32_gated_norm", "any_f32_gated_norm"}, options, shape,
                 args.x.data, RowStride(args.x), args.gate.data, RowStride(args.gate),
-                args.weight.data, args.out.data, RowStride(args.out), desc.head_dim, desc.eps);
+                args.weight.data, args.out.data, RowStride(args.out), desc.head_dim, desc.eps,
+                desc.gate_scale, desc.out_scale);
 }
 
 Status RunSigmoidGate(device::Stream& stream, const ops::SigmoidGate::Desc& desc,

@@ -11,7 +11,7 @@ SLUICE_KERNEL any_f32_ssd(Bytes vkq, ulong vkq_stride, Bytes dt, ulong dt_stride
                           global const int* query_start, global const int* context,
                           global const int* block_table, ulong table_stride, BytesOut out,
                           ulong out_stride, int k_heads, int v_heads, int v_dim, int table_width,
-                          int block_tokens, int blocks, int states, int rows) {
+                          int block_tokens, int blocks, int states, int rows, float dt_scale) {
   local float q[ROWS * PARTS], k[ROWS * PARTS];
   SLUICE_LOCAL_COLUMNS(column_parts);
   const StateTable table = {query_start,  context,      block_table,
@@ -48,7 +48,8 @@ SLUICE_KERNEL any_f32_ssd(Bytes vkq, ulong vkq_stride, Bytes dt, ulong dt_stride
     group_barrier();
     float size = 1.0f;
     if (STEPS) {
-      const float sum = load_act(dt, (step.begin + t) * dt_stride + head) + dt_bias[head];
+      const float sum =
+          load_act(dt, (step.begin + t) * dt_stride + head) * dt_scale + dt_bias[head];
       size = fmax(sum, 0.0f) + log1p(exp(-fabs(sum)));
     }
     const float decay = exp(size * rate);

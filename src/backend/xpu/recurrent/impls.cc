@@ -66,7 +66,7 @@ Status RunSsd(device::Stream& stream, const ops::Ssd::Desc& desc, const ops::Ssd
                 RowStride(args.out), desc.k_heads, desc.v_heads, desc.v_head_dim,
                 static_cast<int32_t>(args.block_table.dims[1]), desc.block_tokens,
                 static_cast<int32_t>(args.state.dims[0]), desc.states,
-                static_cast<int32_t>(args.vkq.dims[0]));
+                static_cast<int32_t>(args.vkq.dims[0]), desc.dt_scale);
 }
 
 }  // namespace
