@@ -133,7 +133,8 @@ struct MmaAttention {
 
   __device__ void Run() {
     all = VisibleToRows(p, tile.at, tile.row, tile.rows);
-    const BlockWalk<kBlock> walk(tile, all);
+    BlockWalk<kBlock> walk(tile, all);
+    if (Rehearses()) walk.end = walk.begin + 1;
     if (walk.begin >= walk.end) return;
     StoreRow(0, LookUp(walk.begin));
     StoreRow(1, LookUp(walk.begin + 1));
@@ -156,12 +157,17 @@ struct MmaAttention {
         WidenTiles(stage);
         __syncthreads();
       }
-      if (block * kBlock < warp_visible.end && (block + 1) * kBlock > warp_visible.first)
+      if ((block * kBlock < warp_visible.end && (block + 1) * kBlock > warp_visible.first) ||
+          Rehearses())
         Attend(block, kCodes ? 0 : stage, stage);
       if (walk.EndsSplit(block)) EndSplit(block * kBlock / kSplitTokens);
       __syncthreads();
     }
   }
+
+  // The tile has no rows, which see nothing: all code is gone through, and no memory of the device
+  // is read or written.
+  __device__ bool Rehearses() const { return kTogether && tile.rows == 0; }
 
   __device__ void SetRows() {
     warp_visible = warp_common = {0, 0};
@@ -187,22 +193,31 @@ struct MmaAttention {
   }
 
   // Two neighbouring numbers of a query row as T.
-  __device__ uint32_t QPair(int i, int column) const {
-    if (!row[i].valid || column >= p.head_dim) return 0;
-    const Activation* from = static_cast<const Activation*>(p.q) + row[i].token * p.q_stride +
-                             int64_t{row[i].head} * p.head_dim + column;
-    const uint32_t pair = *reinterpret_cast<const uint32_t*>(from);
+  __device__ static uint32_t QPair(const uint32_t* from) {
+    const uint32_t pair = *from;
     if constexpr (sizeof(T) == sizeof(Activation) && std::is_same_v<T, Activation>) return pair;
     const Activation* two = reinterpret_cast<const Activation*>(&pair);
     return Pack<T>(ToFloat(two[0]), ToFloat(two[1]));
   }
 
   __device__ void LoadQ() {
+    const int first = lane % 4 * 2;
+    const uint32_t* from[2];
+    int end[2];  // the columns that a row has, behind the thread's first
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int64_t at = row[i].token * p.q_stride + int64_t{row[i].head} * p.head_dim + first;
+      from[i] = reinterpret_cast<const uint32_t*>(static_cast<const Activation*>(p.q) + at);
+      end[i] = row[i].valid ? p.head_dim - first : 0;
+    }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      const int column = step * 16 + lane % 4 * 2;
-      const uint32_t part[4] = {QPair(0, column), QPair(1, column), QPair(0, column + 8),
-                                QPair(1, column + 8)};
+      uint32_t part[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int column = step * 16 + j / 2 * 8;
+        part[j] = column < end[j % 2] ? QPair(from[j % 2] + column / 2) : 0;
+      }
       if constexpr (kKeepQ) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) q[step][j] = part[j];
@@ -443,14 +458,29 @@ struct MmaAttention {
         exchange.sums[warp][1][lane] = sums[1];
       }
       __syncthreads();
+      uint4 weights[kParts];
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        const uint4 four = exchange.weights[part][lane];
-        a[0] = four.x, a[1] = four.y, a[2] = four.z, a[3] = four.w;
-        sums[0] = exchange.sums[part][0][lane];
-        sums[1] = exchange.sums[part][1][lane];
-        add(part, sums, a);
+        weights[part] = exchange.weights[part][lane];
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          row[i].inner.sum = __fadd_rn(row[i].inner.sum, exchange.sums[part][i][lane]);
       }
+      const auto unpack = [&weights](int part, uint32_t(&to)[4]) {
+        to[0] = weights[part].x, to[1] = weights[part].y;
+        to[2] = weights[part].z, to[3] = weights[part].w;
+      };
+      // One branch for all parts: what they read is asked for at once.
+      if (finite) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          unpack(part, a);
+          MultiplyV(buffer, part, a);
+        }
+        return;
+      }
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) unpack(part, seen.weights[part]);
     } else {
       float s[2 * kParts][4];
       Score<kParts>(block, buffer, stage, 0, s, largest);
@@ -638,9 +668,17 @@ __device__ void RunMmaAttention(const AttentionParams& p, const KvMaps& maps) {
   __shared__ typename Stream::Rings rings;
   __shared__ Worklist::Shared items;
   if (kStreams) rings.Init();
-  WaitForInputs();
-  Worklist work(p, items);
-  while (const Tile* const tile = work.Next(p)) {
+  Worklist work(items);
+  // Code comes from the device's memory: weights have passed through its cache since the layer
+  // before. So each thread block goes through the form of decode once while the kernel in front of
+  // it still runs.
+  const auto begin = [&] {
+    WaitForInputs();
+    work.Begin(p);
+  };
+  bool rehearses = kTogether;
+  if (!kTogether) begin();
+  while (const Tile* const tile = rehearses ? work.WithoutRows() : work.Next(p)) {
     if constexpr (kStreams) {
       if (Streams(p, *tile)) {
         Stream(p, maps, *reinterpret_cast<typename Stream::Shared*>(memory), rings, *tile).Run();
@@ -652,6 +690,8 @@ __device__ void RunMmaAttention(const AttentionParams& p, const KvMaps& maps) {
     } else {
       Apart(p, *reinterpret_cast<typename Apart::Shared*>(memory), *tile).Run();
     }
+    if (rehearses) begin();
+    rehearses = false;
   }
 }
 

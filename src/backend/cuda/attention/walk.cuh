@@ -71,9 +71,23 @@ class Worklist {
     Tile tile;
   };
 
-  __device__ Worklist(const AttentionParams& p, Shared& shared) : shared_(shared) {
+  __device__ explicit Worklist(Shared& shared) : shared_(shared) {}
+  __device__ Worklist(const AttentionParams& p, Shared& shared) : shared_(shared) { Begin(p); }
+
+  // Reads the plan, before the first Next.
+  __device__ void Begin(const AttentionParams& p) {
     shared_.near.Read(p);
     next_ = shared_.near.head[kWideItems] + static_cast<int>(blockIdx.x);
+  }
+
+  // A tile without rows, before Begin; Streams says no to it.
+  __device__ const Tile* WithoutRows() {
+    Tile tile = {};
+    tile.at.tokens = 1;
+    tile.slot = -1;
+    if (threadIdx.x == 0) shared_.tile = tile;
+    __syncthreads();
+    return &shared_.tile;
   }
 
   // Null: there is nothing left. All threads are past their use of shared memory then.
@@ -104,7 +118,7 @@ class Worklist {
   }
 
   Shared& shared_;
-  int next_;  // of the first thread
+  int next_ = 0;  // of the first thread
   bool taken_ = false;
 };
 
