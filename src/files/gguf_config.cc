@@ -513,7 +513,7 @@ Status GgufConfigReader::ReadTraits() {
 Status GgufConfigReader::ReadScales() {
   switch (info_.hf_scales) {
     case HfScales::kNone:
-    case HfScales::kGemma4:  // not read from GGUF
+    case HfScales::kGemma4:    // not read from GGUF
     case HfScales::kFalconH1:  // the converter has multiplied the weights
       return OkStatus();
     case HfScales::kGemma:

@@ -22,6 +22,12 @@ ops::RouterScoring ScoringOf(files::RouterScore score) {
   return ops::RouterScoring::kSoftmax;
 }
 
+int LayersWithExpertsBefore(const files::ModelConfig& config, int layer) {
+  return static_cast<int>(
+      std::count_if(config.layers.begin(), config.layers.begin() + layer,
+                    [](const files::LayerConfig& other) { return other.experts; }));
+}
+
 }  // namespace
 
 Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
@@ -30,11 +36,7 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   const DType activation = binder.options.activation;
   ExpertMlp mlp;
   const std::string prefix = StrCat("layers.", layer, ".experts.");
-  if (layer < config.num_layers) {
-    mlp.counts_row_ = static_cast<int>(
-        std::count_if(config.layers.begin(), config.layers.begin() + layer,
-                      [](const files::LayerConfig& other) { return other.experts; }));
-  }
+  if (layer < config.num_layers) mlp.counts_row_ = LayersWithExpertsBefore(config, layer);
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
   const bool mapped = binder.options.expert_slots > 0 && mlp.counts_row_ >= 0;
   const int slots = mapped ? binder.options.expert_slots : experts.count;
