@@ -32,8 +32,7 @@ SLUICE_KERNEL any_f32_route_experts(global const float* logits, ulong logits_str
                                     global const float* bias, global int* ids, ulong ids_stride,
                                     global float* weights, ulong weights_stride, int tokens,
                                     int experts, int top_k, int groups, int groups_kept,
-                                    int renormalize, float scale,
-                                    global const float* scales) {
+                                    int renormalize, float scale, global const float* scales) {
   const int token = get_global_id(0);
   if (token >= tokens) return;
   logits += token * logits_stride;
