@@ -92,7 +92,7 @@ TEST(LayerGroups, LayersOfOneKindWithOtherHeadsAreAGroupOfTheirOwn) {
   config.layers[2].kv_heads = config.num_heads;
   const std::vector<batch::KvGroup> groups = LayerGroups(config, {});
   ASSERT_EQ(groups.size(), 3u);
-  EXPECT_THAT(groups[0].layers, ElementsAre(0, 3));
+  EXPECT_THAT(groups[0].layers, ElementsAre(0, 3, 4, 5));
   EXPECT_THAT(groups[1].layers, ElementsAre(1));
   EXPECT_EQ(groups[1].k_head_dim, 2 * config.head_dim);
   EXPECT_EQ(groups[1].v_head_dim, 2 * config.head_dim);
