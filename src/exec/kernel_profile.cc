@@ -17,9 +17,10 @@ namespace {
 // The host is ahead of the device by this much of the time that it took for the same step.
 constexpr double kHeadStart = 1.5, kHeadStartMax_s = 0.25;
 
-std::vector<int32_t> RandomTokens(uint64_t seed, int tokens, int vocab) {
+// Of a prompt the tokens from position `first` on.
+std::vector<int32_t> RandomTokens(uint64_t seed, int first, int tokens, int vocab) {
   std::vector<int32_t> ids(static_cast<size_t>(tokens));
-  int64_t position = 0;
+  int64_t position = first;
   for (int32_t& id : ids) {
     id = static_cast<int32_t>(UniformDraw(seed, 0, ++position, DrawPurpose::kToken) * vocab);
   }
@@ -104,8 +105,8 @@ Status KernelProfiler::Share(size_t sequences, int length) {
     if (int64_t{blocks} * static_cast<int64_t>(sequences) > group.num_blocks) {
       return InvalidArgument(StrCat(sequences, " sequences of ", length, " tokens need ",
                                     int64_t{blocks} * static_cast<int64_t>(sequences),
-                                    " blocks of the KV cache, ", "which has ", group.num_blocks,
-                                    "; raise --kv-memory, or lower --batch or ", "--context"),
+                                    " blocks of the KV cache, which has ", group.num_blocks,
+                                    "; raise --kv-memory, or lower --batch or --context"),
                              "kv-memory");
     }
     share_.push_back(blocks);
@@ -138,14 +139,15 @@ batch::BatchPlan KernelProfiler::PlanOf(const std::vector<Piece>& pieces) {
     if (piece.prompt == 0) {
       plan.tokens.push_back(batch::kLastDrawn);
     } else {
-      const std::vector<int32_t> ids = RandomTokens(sequence, piece.prompt, Info().vocab_size);
-      plan.tokens.insert(plan.tokens.end(), ids.begin() + piece.first, ids.begin() + end);
+      const int vocab = Info().vocab_size;
+      const std::vector<int32_t> ids = RandomTokens(sequence, piece.first, piece.tokens, vocab);
+      plan.tokens.insert(plan.tokens.end(), ids.begin(), ids.end());
       if (piece.first == 0) {
         batch::SlotStart& start = plan.starts.emplace_back();
         start.slot = piece.slot;
         start.sampling.temperature = 0;
         start.prompt_tokens = piece.prompt;
-        start.history = ids;
+        start.history = RandomTokens(sequence, 0, piece.prompt, vocab);
       }
     }
     if (draws) plan.logits_rows.push_back({.token = static_cast<int32_t>(plan.tokens.size()) - 1});

@@ -68,8 +68,7 @@ Status CheckKinds(const ModelConfig& config) {
       }
       return BadModel(
           "\"per_layer_config\" gives layers of one kind heads of different sizes or numbers; "
-          "alike "
-          "ones are supported");
+          "alike ones are supported");
     }
   }
   return OkStatus();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "base/json.h"
 #include "files/model_config.h"
 #include "files/test_configs.h"
@@ -19,8 +21,7 @@ Result<ModelConfig> MiniMax(const std::string& text) {
                {"num_hidden_layers", 4},
                {"num_attention_heads", 4},
                {"num_key_value_heads", 2}};
-  json.update(Json::parse(text));
-  return ConfigFromJson(DumpJson(json), "");
+  return testing::ConfigWith(std::move(json), text);
 }
 ModelConfig Good(const std::string& text) { return testing::GoodConfig(MiniMax(text)); }
 std::string ErrorOf(const std::string& text) { return testing::ConfigError(MiniMax(text)); }

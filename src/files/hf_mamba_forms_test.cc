@@ -13,13 +13,10 @@ namespace sluice::files {
 namespace {
 
 using testing::ConfigError;
+using testing::ConfigWith;
 using testing::GoodConfig;
 using ::testing::HasSubstr;
 
-Result<ModelConfig> Read(Json json, const std::string& text) {
-  json.update(Json::parse(text));
-  return ConfigFromJson(DumpJson(json), "");
-}
 Json FalconH1() {
   return {{"architectures", {"FalconH1ForCausalLM"}},
           {"vocab_size", 100},
@@ -44,7 +41,7 @@ Json NemotronH() {
 }
 
 TEST(HfFalconH1Test, ALayerIsAMixerBesideAnother) {
-  const ModelConfig config = GoodConfig(Read(FalconH1(), "{}"));
+  const ModelConfig config = GoodConfig(ConfigWith(FalconH1(), "{}"));
   ASSERT_EQ(config.num_layers, 6);
   EXPECT_EQ(config.stored_layers(), 3);
   for (int i = 0; i < 6; ++i) {
@@ -65,7 +62,7 @@ TEST(HfFalconH1Test, ALayerIsAMixerBesideAnother) {
 }
 
 TEST(HfFalconH1Test, MultipliersMeetWhatTheyScale) {
-  const ModelConfig config = GoodConfig(Read(FalconH1(), R"({"embedding_multiplier":5.0,
+  const ModelConfig config = GoodConfig(ConfigWith(FalconH1(), R"({"embedding_multiplier":5.0,
       "lm_head_multiplier":0.25,"key_multiplier":0.5,"attention_in_multiplier":2.0,
       "attention_out_multiplier":4.0,"ssm_in_multiplier":3.0,"ssm_out_multiplier":16.0,
       "ssm_multipliers":[1.0,2.0,3.0,4.0,5.0],"mlp_multipliers":[7.0,24.0]})"));
@@ -86,15 +83,15 @@ TEST(HfFalconH1Test, MultipliersMeetWhatTheyScale) {
 }
 
 TEST(HfFalconH1Test, WhatIsNotSupportedIsNamed) {
-  const auto error = [](const char* text) { return ConfigError(Read(FalconH1(), text)); };
+  const auto error = [](const char* text) { return ConfigError(ConfigWith(FalconH1(), text)); };
   for (const char* key : {"attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"})
     EXPECT_THAT(error((std::string("{\"") + key + "\":true}").c_str()),
                 HasSubstr(std::string("\"") + key + "\" is true, which is not supported"));
   EXPECT_THAT(error(R"({"mamba_rms_norm":true})"),
               HasSubstr("\"mamba_norm_before_gate\" is true, which is not supported"));
-  EXPECT_TRUE(
-      GoodConfig(Read(FalconH1(), R"({"mamba_rms_norm":true,"mamba_norm_before_gate":false})"))
-          .linear.gated_norm);
+  EXPECT_TRUE(GoodConfig(ConfigWith(FalconH1(),
+                                    R"({"mamba_rms_norm":true,"mamba_norm_before_gate":false})"))
+                  .linear.gated_norm);
   EXPECT_THAT(error(R"({"ssm_multipliers":[1.0,2.0]})"),
               HasSubstr("\"ssm_multipliers\" is a list of 2 numbers; 5 are needed"));
   EXPECT_THAT(error(R"({"mlp_multipliers":[1.0,-2.0]})"), HasSubstr("\"mlp_multipliers\""));
@@ -105,14 +102,15 @@ TEST(HfFalconH1Test, WhatIsNotSupportedIsNamed) {
 }
 
 TEST(HfFalconH1Test, TheWidthOfItsHeadsMayFollow) {
-  EXPECT_EQ(GoodConfig(Read(FalconH1(), R"({"mamba_d_head":"auto"})")).linear.value_head_dim, 16);
-  const ModelConfig expanded =
-      GoodConfig(Read(FalconH1(), R"({"mamba_d_ssm":null,"mamba_n_heads":4,"mamba_d_head":32})"));
+  EXPECT_EQ(GoodConfig(ConfigWith(FalconH1(), R"({"mamba_d_head":"auto"})")).linear.value_head_dim,
+            16);
+  const ModelConfig expanded = GoodConfig(
+      ConfigWith(FalconH1(), R"({"mamba_d_ssm":null,"mamba_n_heads":4,"mamba_d_head":32})"));
   EXPECT_EQ(expanded.linear.value_width(), 128);
 }
 
 TEST(HfNemotronHTest, AMixerAndTheFeedForwardPartBehindItAreALayer) {
-  const ModelConfig config = GoodConfig(Read(NemotronH(), "{}"));
+  const ModelConfig config = GoodConfig(ConfigWith(NemotronH(), "{}"));
   ASSERT_EQ(config.num_layers, 4);
   EXPECT_EQ(config.stored_layers(), 6);
   const LayerKind kinds[] = {LayerKind::kMamba, LayerKind::kMamba, LayerKind::kFull,
@@ -132,7 +130,8 @@ TEST(HfNemotronHTest, AMixerAndTheFeedForwardPartBehindItAreALayer) {
   EXPECT_EQ(config.activation, ActivationKind::kReluSquared);
   EXPECT_EQ(config.experts.count, 6);
   EXPECT_EQ(config.experts.score, RouterScore::kSigmoid);
-  const ModelConfig dense = GoodConfig(Read(NemotronH(), R"({"hybrid_override_pattern":"M-"})"));
+  const ModelConfig dense =
+      GoodConfig(ConfigWith(NemotronH(), R"({"hybrid_override_pattern":"M-"})"));
   EXPECT_EQ(dense.experts.count, 0);
 }
 
@@ -141,14 +140,14 @@ TEST(HfNemotronHTest, AListOfNamesComesBeforeTheLetters) {
   for (const char* list :
        {R"({"layers_block_type":["linear_attention","moe","full_attention","mlp"]})",
         R"({"layers_block_type":["mamba","moe","attention","mlp"]})"}) {
-    const ModelConfig config = GoodConfig(Read(NemotronH(), list));
+    const ModelConfig config = GoodConfig(ConfigWith(NemotronH(), list));
     EXPECT_EQ(config.num_layers, 2);
     EXPECT_TRUE(config.layers[0].experts && !config.layers[1].experts);
   }
 }
 
 TEST(HfNemotronHTest, WhatIsNotSupportedIsNamed) {
-  const auto error = [](const char* text) { return ConfigError(Read(NemotronH(), text)); };
+  const auto error = [](const char* text) { return ConfigError(ConfigWith(NemotronH(), text)); };
   EXPECT_THAT(error(R"({"hybrid_override_pattern":"-M"})"),
               HasSubstr("layer 0 is a feed-forward part behind no mixer of its own"));
   EXPECT_THAT(error(R"({"hybrid_override_pattern":"M-E"})"),

@@ -11,13 +11,10 @@ namespace sluice::files {
 namespace {
 
 using testing::ConfigError;
+using testing::ConfigWith;
 using testing::GoodConfig;
 using ::testing::HasSubstr;
 
-Result<ModelConfig> Read(Json json, const std::string& text) {
-  json.update(Json::parse(text));
-  return ConfigFromJson(DumpJson(json), "");
-}
 Json Mamba2() {
   return {{"architectures", {"Mamba2ForCausalLM"}},
           {"vocab_size", 100},
@@ -69,11 +66,12 @@ TEST(HfMambaTest, ReadsThePublishedSpelling) {
 }
 
 TEST(HfMambaTest, WhatIsSilentIsAsInTransformers) {
-  const LinearAttentionConfig linear = GoodConfig(Read(Mamba2(), R"({"use_bias":true})")).linear;
+  const LinearAttentionConfig linear =
+      GoodConfig(ConfigWith(Mamba2(), R"({"use_bias":true})")).linear;
   EXPECT_EQ(linear.key_heads, 8);
   EXPECT_EQ(linear.value_heads, 128);
   EXPECT_TRUE(linear.product_bias && linear.conv_bias);
-  const ModelConfig granite = GoodConfig(Read(Granite(), "{}"));
+  const ModelConfig granite = GoodConfig(ConfigWith(Granite(), "{}"));
   EXPECT_EQ(granite.linear.value_head_dim, 16);  // twice as wide as the hidden state, in 8 heads
   EXPECT_EQ(granite.linear.key_heads, 1);
   EXPECT_EQ(Kinds(granite), "mmm");
@@ -85,55 +83,59 @@ TEST(HfMambaTest, LayersAreThoseThatAreNamed) {
   for (const char* types : {R"({"layer_types":["mamba","attention","mamba"]})",
                             R"({"layer_types":["linear_attention","full_attention",
                                 "linear_attention"],"position_embedding_type":null})"}) {
-    EXPECT_EQ(Kinds(GoodConfig(Read(Granite(), types))), "mfm");
+    EXPECT_EQ(Kinds(GoodConfig(ConfigWith(Granite(), types))), "mfm");
   }
-  EXPECT_EQ(Kinds(GoodConfig(Read(Granite(), R"({"layer_types":["mamba","attention","mamba"],
+  EXPECT_EQ(Kinds(GoodConfig(ConfigWith(Granite(), R"({"layer_types":["mamba","attention","mamba"],
                                            "position_embedding_type":"rope"})"))),
             "mrfrmr");
   Json bamba = Granite();
   bamba["architectures"] = {"BambaForCausalLM"};
   bamba["num_key_value_heads"] = 2;
-  const ModelConfig config = GoodConfig(Read(bamba, R"({"attn_layer_indices":[2]})"));
+  const ModelConfig config = GoodConfig(ConfigWith(bamba, R"({"attn_layer_indices":[2]})"));
   EXPECT_EQ(Kinds(config), "mrmrfr");
   EXPECT_EQ(config.rope.rotary_dims, 8);
-  EXPECT_THAT(ConfigError(Read(bamba, R"({"attn_layer_indices":[3]})")),
+  EXPECT_THAT(ConfigError(ConfigWith(bamba, R"({"attn_layer_indices":[3]})")),
               HasSubstr("\"attn_layer_indices\""));
-  EXPECT_THAT(ConfigError(Read(Granite(), R"({"layer_types":["mamba","attention"]})")),
+  EXPECT_THAT(ConfigError(ConfigWith(Granite(), R"({"layer_types":["mamba","attention"]})")),
               HasSubstr("\"layer_types\" is not a list of 3 names"));
-  EXPECT_THAT(ConfigError(Read(Granite(), R"({"layer_types":["mamba",7,"mamba"]})")),
+  EXPECT_THAT(ConfigError(ConfigWith(Granite(), R"({"layer_types":["mamba",7,"mamba"]})")),
               HasSubstr("\"layer_types\" gives layer 1 a type other than mamba and attention"));
 }
 
 TEST(HfMambaTest, WithoutExpertsTheSharedOneIsTheFeedForwardPart) {
   const ModelConfig dense =
-      GoodConfig(Read(Granite(), R"({"num_local_experts":0,"num_experts_per_tok":0,
+      GoodConfig(ConfigWith(Granite(), R"({"num_local_experts":0,"num_experts_per_tok":0,
                                "shared_intermediate_size":48})"));
   EXPECT_EQ(dense.intermediate_size, 48);
   EXPECT_EQ(dense.experts.count, 0);
-  const ModelConfig sparse = GoodConfig(
-      Read(Granite(),
-           R"({"num_local_experts":4,"intermediate_size":24,"shared_intermediate_size":48})"));
-  EXPECT_THAT(ConfigError(Read(Granite(), R"({"num_local_experts":4,"num_experts_per_tok":0})")),
-              HasSubstr("\"num_experts_per_tok\" is 0"));
+  const ModelConfig sparse = GoodConfig(ConfigWith(
+      Granite(),
+      R"({"num_local_experts":4,"intermediate_size":24,"shared_intermediate_size":48})"));
+  EXPECT_THAT(
+      ConfigError(ConfigWith(Granite(), R"({"num_local_experts":4,"num_experts_per_tok":0})")),
+      HasSubstr("\"num_experts_per_tok\" is 0"));
   EXPECT_EQ(sparse.experts.width, 24);
   EXPECT_EQ(sparse.experts.shared_width, 48);
 }
 
 TEST(HfMambaTest, WhatIsNotSupportedIsNamed) {
-  EXPECT_THAT(ConfigError(Read(Mamba2(), R"({"hidden_act":"gelu"})")), HasSubstr("must be silu"));
+  EXPECT_THAT(ConfigError(ConfigWith(Mamba2(), R"({"hidden_act":"gelu"})")),
+              HasSubstr("must be silu"));
   for (const char* limits :
        {R"([0.0,{"__float__":"Infinity"}])", "[0.0,null]", "[0,1e38]", "null"}) {
-    GoodConfig(Read(Mamba2(), std::string(R"({"time_step_limit":)") + limits + "}"));
+    GoodConfig(ConfigWith(Mamba2(), std::string(R"({"time_step_limit":)") + limits + "}"));
   }
   for (const char* limits : {"[0.001,null]", "[0.0,0.1]", "[0.0]", "0", R"(["0",null])"}) {
-    EXPECT_THAT(ConfigError(Read(Mamba2(), std::string(R"({"time_step_limit":)") + limits + "}")),
-                HasSubstr("\"time_step_limit\""));
+    EXPECT_THAT(
+        ConfigError(ConfigWith(Mamba2(), std::string(R"({"time_step_limit":)") + limits + "}")),
+        HasSubstr("\"time_step_limit\""));
   }
-  EXPECT_THAT(ConfigError(Read(Mamba2(), R"({"n_groups":3})")), HasSubstr("3 key heads"));
-  EXPECT_THAT(ConfigError(Read(Mamba2(), R"({"state_size":0})")), HasSubstr("\"state_size\" is 0"));
-  EXPECT_THAT(ConfigError(Read(Granite(), R"({"mamba_n_heads":7})")),
+  EXPECT_THAT(ConfigError(ConfigWith(Mamba2(), R"({"n_groups":3})")), HasSubstr("3 key heads"));
+  EXPECT_THAT(ConfigError(ConfigWith(Mamba2(), R"({"state_size":0})")),
+              HasSubstr("\"state_size\" is 0"));
+  EXPECT_THAT(ConfigError(ConfigWith(Granite(), R"({"mamba_n_heads":7})")),
               HasSubstr("\"mamba_n_heads\" is 7, which divides 128 columns into no heads"));
-  EXPECT_THAT(ConfigError(Read(Granite(), R"({"mamba_d_head":"wide"})")),
+  EXPECT_THAT(ConfigError(ConfigWith(Granite(), R"({"mamba_d_head":"wide"})")),
               HasSubstr("\"mamba_d_head\""));
 }
 

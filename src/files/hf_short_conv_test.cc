@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "base/json.h"
 #include "files/model_config.h"
 #include "files/test_configs.h"
@@ -15,8 +17,7 @@ Result<ModelConfig> Lfm2(const std::string& text, const char* architecture = "Lf
       {"architectures", {architecture}}, {"vocab_size", 100},      {"hidden_size", 64},
       {"intermediate_size", 96},         {"num_hidden_layers", 4}, {"num_attention_heads", 4},
       {"num_key_value_heads", 2}};
-  json.update(Json::parse(text));
-  return ConfigFromJson(DumpJson(json), "");
+  return testing::ConfigWith(std::move(json), text);
 }
 ModelConfig Good(const std::string& text) { return testing::GoodConfig(Lfm2(text)); }
 std::string ErrorOf(const std::string& text) { return testing::ConfigError(Lfm2(text)); }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "files/gguf.h"
 #include "files/model_config.h"
 #include "files/test_files.h"
@@ -21,6 +22,12 @@ inline std::string ConfigError(const Result<ModelConfig>& config) {
   if (config.ok()) return "no error";
   EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
   return config.status().message();
+}
+
+// The config.json `json`, with the keys that `text` gives, which may be others than its own.
+inline Result<ModelConfig> ConfigWith(Json json, const std::string& text) {
+  json.update(Json::parse(text));
+  return ConfigFromJson(DumpJson(json), "");
 }
 
 inline Result<ModelConfig> ConfigOf(const GgufWriter& writer) {

@@ -82,16 +82,13 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
   std::vector<batch::KvGroup> groups;
   for (int layer = 0; layer < config.num_layers + options.mtp_heads; ++layer) {
     const bool head = layer >= config.num_layers;
-    batch::KvGroup kept =
+    const batch::KvGroup kept =
         GroupOf(head ? files::LayerConfig() : config.layers[layer], config, options);
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const batch::KvGroup& g) {
-      kept.layers = g.layers;
-      return g == kept;
+    auto group = std::find_if(groups.begin(), groups.end(), [&kept](batch::KvGroup other) {
+      other.layers.clear();
+      return other == kept;
     });
-    if (group == groups.end()) {
-      kept.layers.clear();
-      group = groups.insert(groups.end(), kept);
-    }
+    if (group == groups.end()) group = groups.insert(groups.end(), kept);
     group->layers.push_back(layer);
   }
   return groups;

@@ -72,10 +72,12 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   SLUICE_ASSIGN_OR_RETURN(
       mlp.group_, binder.Bind<ops::GroupExperts>({.experts = slots, .top_k = experts.per_token}));
   if (experts.weighs_inputs) {
-    SLUICE_ASSIGN_OR_RETURN(mlp.scale_,
-                            binder.Bind<ops::ScaleExperts>({.activation = activation,
-                                                            .top_k = experts.per_token,
-                                                            .width = 2 * int64_t{experts.width}}));
+    SLUICE_ASSIGN_OR_RETURN(
+        mlp.scale_,
+        binder.Bind<ops::ScaleExperts>(
+            {.activation = activation,
+             .top_k = experts.per_token,
+             .width = config.plain_mlp ? int64_t{experts.width} : 2 * int64_t{experts.width}}));
   }
   if (config.plain_mlp) {
     SLUICE_ASSIGN_OR_RETURN(
