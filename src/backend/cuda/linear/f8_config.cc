@@ -31,28 +31,61 @@ int64_t TokenTiles(const F8Kernel& kernel, const F8Shape& shape) {
   return served * DivideUp<int64_t>(DivideUp<int64_t>(shape.m, served), kernel.tokens);
 }
 
-// How many tiles the thread block with the most of them makes.
-int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows) {
+// How many tiles the thread block with the most of them makes, where `clusters` run.
+int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows, int64_t clusters) {
   const int64_t bands = DivideUp<int64_t>(DivideUp<int64_t>(shape.n, rows), kernel.cluster);
-  const int64_t tiles = bands * TokenTiles(kernel, shape);
-  return DivideUp<int64_t>(tiles, std::max(1, shape.compute_units / kernel.cluster));
+  return DivideUp<int64_t>(bands * TokenTiles(kernel, shape), clusters);
 }
 
-int RowsOf(const F8Kernel& kernel, const F8Shape& shape) {
+// Thread blocks that share a multiprocessor take longer for a unit each, but less than twice as
+// long: one waits for its products while the other adds. With few tokens there is little to wait
+// for, and the second place is worth more to the product behind this one, which fetches weights.
+constexpr int64_t kSharedPercent = 145;
+bool MayShare(const F8Kernel& kernel, const F8Shape& shape) {
+  constexpr int64_t kFewTokens = 16;
+  const int64_t served = std::clamp<int64_t>(shape.experts, 1, shape.m);
+  return F8LeavesRoom(kernel.tokens, kernel.groups) &&
+         std::min<int64_t>(kernel.tokens, DivideUp<int64_t>(shape.m, served)) > kFewTokens;
+}
+
+struct Residence {
+  int64_t clusters = 0;     // that run at a time
+  int64_t nanoseconds = 0;  // that all takes
+};
+
+// The time that reading the weights takes at least: what an H200 reads in a nanosecond, of which
+// each multiprocessor gets its share.
+int64_t ReadNanoseconds(const F8Shape& shape) {
+  constexpr int64_t kBytes = 4200, kOfUnits = 132;
+  const int64_t served = std::clamp<int64_t>(shape.experts, 1, shape.m);
+  return served * shape.n * shape.k / kBytes * kOfUnits / std::max(1, shape.compute_units);
+}
+
+// With one or two thread blocks to a multiprocessor, whichever is faster.
+Residence ResidenceOf(const F8Kernel& kernel, const F8Shape& shape) {
+  const int64_t alone = std::max(1, shape.compute_units / kernel.cluster);
+  const int64_t units = DivideUp<int64_t>(shape.k, kF8Unit);
+  const auto with = [&](int64_t clusters, int64_t percent) {
+    const int64_t waves = Waves(kernel, shape, kernel.groups * kF8GroupRows, clusters);
+    const int64_t tiles = waves * (units * kernel.unit_ns + kernel.tile_ns) * percent / 100;
+    return Residence{clusters, std::max(tiles, ReadNanoseconds(shape))};
+  };
+  const Residence one = with(alone, 100);
+  if (!MayShare(kernel, shape)) return one;
+  const Residence two = with(2 * alone, kSharedPercent);
+  return two.nanoseconds < one.nanoseconds ? two : one;
+}
+
+int RowsOf(const F8Kernel& kernel, const F8Shape& shape, int64_t clusters) {
   const int all = kernel.groups * kF8GroupRows;
   if (kernel.groups > 1) return all;
   // A tile takes the same with fewer rows: as few as make no more tiles, so that more
   // multiprocessors read.
-  const int64_t waves = Waves(kernel, shape, all);
+  const int64_t waves = Waves(kernel, shape, all, clusters);
   int rows = all;
-  while (rows > 8 && Waves(kernel, shape, rows - 8) == waves) rows -= 8;
+  while (rows > kF8RowsStep && Waves(kernel, shape, rows - kF8RowsStep, clusters) == waves)
+    rows -= kF8RowsStep;
   return rows;
-}
-
-int64_t Nanoseconds(const F8Kernel& kernel, const F8Shape& shape) {
-  const int64_t units = DivideUp<int64_t>(shape.k, kF8Unit);
-  return Waves(kernel, shape, kernel.groups * kF8GroupRows) *
-         (units * kernel.unit_ns + kernel.tile_ns);
 }
 
 }  // namespace
@@ -60,14 +93,13 @@ int64_t Nanoseconds(const F8Kernel& kernel, const F8Shape& shape) {
 std::span<const F8Kernel> F8Kernels() { return kKernels; }
 
 F8Plan PlanF8With(const F8Kernel& kernel, const F8Shape& shape) {
-  F8Plan plan = {.kernel = &kernel, .rows = RowsOf(kernel, shape)};
+  const int64_t resident = ResidenceOf(kernel, shape).clusters;
+  F8Plan plan = {.kernel = &kernel, .rows = RowsOf(kernel, shape, resident)};
   plan.row_tiles = static_cast<int>(DivideUp<int64_t>(shape.n, plan.rows));
   plan.token_tiles = static_cast<int>(TokenTiles(kernel, shape));
   const int64_t tiles = DivideUp<int64_t>(plan.row_tiles, kernel.cluster) * plan.token_tiles;
-  const int64_t clusters =
-      std::min<int64_t>(tiles, std::max(1, shape.compute_units / kernel.cluster));
-  plan.blocks = static_cast<unsigned>(clusters * kernel.cluster);
-  plan.stage_bytes = F8StageBytes(kernel.tokens, plan.rows);
+  plan.blocks = static_cast<unsigned>(std::min(tiles, resident) * kernel.cluster);
+  plan.stage_bytes = F8StageBytes(kernel.tokens, kernel.groups, plan.rows);
   const bool grouped = shape.experts > 0;
   plan.stages = F8Stages(kernel.tokens, kernel.groups, plan.rows, grouped);
   plan.shared_bytes = F8RingBytes(plan.stages, plan.stage_bytes, kernel.groups, plan.rows) +
@@ -78,7 +110,7 @@ F8Plan PlanF8With(const F8Kernel& kernel, const F8Shape& shape) {
 
 F8Plan PlanF8(const F8Shape& shape) {
   const auto faster = [&](const F8Kernel& a, const F8Kernel& b) {
-    return Nanoseconds(a, shape) < Nanoseconds(b, shape);
+    return ResidenceOf(a, shape).nanoseconds < ResidenceOf(b, shape).nanoseconds;
   };
   return PlanF8With(*std::min_element(std::begin(kKernels), std::end(kKernels), faster), shape);
 }
@@ -89,7 +121,9 @@ F8Scratch F8ScratchOf(int64_t m, int64_t k, bool by_block) {
   scratch.scales = DivideUp(static_cast<size_t>(m * k), kAlignment) * kAlignment;
   scratch.scale_stride = DivideUp(m, kF8ScaleTokens) * kF8ScaleTokens;
   const int64_t units = by_block ? DivideUp<int64_t>(k, kF8Unit) : 1;
-  scratch.bytes = scratch.scales + static_cast<size_t>(units * scratch.scale_stride) * 4;
+  // A tile of grouped tokens begins anywhere and reads the scales of all that it might have.
+  scratch.bytes =
+      scratch.scales + static_cast<size_t>(units * scratch.scale_stride + kF8ScaleTokens) * 4;
   return scratch;
 }
 

@@ -29,7 +29,7 @@ struct F8Shape {
 
 struct F8Plan {
   const F8Kernel* kernel = nullptr;
-  int rows = 0;  // of W in a tile, a multiple of 8
+  int rows = 0;  // of W in a tile, a multiple of kF8RowsStep
   int row_tiles = 0;
   int token_tiles = 0;  // of a grouped product: if all experts that have rows have as many
   unsigned blocks = 0;  // of the grid, a multiple of the cluster

@@ -6,9 +6,11 @@
 //
 // A thread block has one or two warpgroups that multiply, with 64 rows of W each at most, a warp
 // that fetches W and one that fetches x, through a ring of stages in shared memory. W is fetched
-// before the wait for x, since no kernel writes weights. The thread blocks of a cluster have
-// different rows and the same tokens; each fetches its share of x for all. A thread block walks
-// over tiles, and the ring fills with those of the next tile while outputs are written.
+// before the wait for x, since no kernel writes weights. What a unit's products are multiplied by
+// is made by the warp that fetches x or, beside two groups, by two more: the warps that add have
+// one load for four scales. The thread blocks of a cluster have different rows and the same tokens;
+// each fetches its share of x for all. A thread block walks over tiles, and the ring fills with
+// those of the next tile while outputs are written.
 #pragma once
 
 #include "backend/cuda/linear/f8_params.h"
@@ -35,15 +37,21 @@ struct F8Tile {
 // kBlocks: scales differ along k. kGrouped: each token is multiplied by the weight of its expert.
 template <int kTokens, int kGroups, int kCluster, bool kBlocks, bool kGrouped>
 struct F8Linear {
-  // Tokens that instructions multiply at a time, and how many such products are under way while one
-  // is added: the matrix units have work meanwhile, and no more registers than they need.
-  static constexpr int kChunk = kTokens < 64 ? kTokens : 64, kChunks = kTokens / kChunk;
+  static constexpr int kChunk = F8Chunk(kTokens), kChunks = kTokens / kChunk;
   static constexpr int kUnits = F8UnitsPerStage(kTokens);
   static constexpr int kShare = kTokens / kCluster;  // tokens of x that a thread block fetches
   static constexpr int kWarps = 4 * kGroups;
   static constexpr int kTurn = F8TurnTokens(kTokens);
   static constexpr int kSums = kTokens / 2, kPartial = kChunk / 2;
-  static constexpr int kSteps = kUnits * kChunks, kDepth = F8Depth(kTokens);
+  // Tokens whose scales a thread has at a time, and how many it has.
+  static constexpr int kScaledTokens = kChunks > 1 ? kChunk / 2 : kChunk;
+  static constexpr int kScales = kBlocks ? kScaledTokens / 4 : 1;
+  static constexpr int kScaleBlocks = F8ScaleBlocks(kGroups);
+  // Warps that make scales; of one group, the one that fetches x. Of all scales of a stage a lane
+  // of them makes so many.
+  static constexpr int kScaleWarps = kGroups == 1 ? 1 : 2;
+  static constexpr int kLaneScales = kUnits * kTokens / 32 / kScaleWarps;
+  static constexpr int kLaneUnits = kTokens >= 32 ? kUnits : kLaneScales;  // that they are of
   static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
 
   const F8LinearParams& p;
@@ -68,11 +76,14 @@ struct F8Linear {
         lane(static_cast<int>(threadIdx.x) % 32),
         units((params.k + kF8Unit - 1) / kF8Unit) {}
 
+  __device__ __forceinline__ uint32_t GroupOf() const {
+    return kGroups == 1 ? 0 : static_cast<uint32_t>(__shfl_sync(0xffffffffu, warp / 4, 0));
+  }
   // Two warpgroups always have all their rows, which spares registers.
   static constexpr int kAllRows = kGroups * kF8GroupRows;
   __device__ __forceinline__ int Rows() const { return kGroups == 2 ? kAllRows : p.rows; }
   __device__ __forceinline__ int StageBytes() const {
-    return kGroups == 2 ? F8StageBytes(kTokens, kAllRows) : p.stage_bytes;
+    return kGroups == 2 ? F8StageBytes(kTokens, kGroups, kAllRows) : p.stage_bytes;
   }
   __device__ __forceinline__ int Stages() const {
     return kGroups == 2 ? F8Stages(kTokens, kGroups, kAllRows, kGrouped) : p.stages;
@@ -81,18 +92,25 @@ struct F8Linear {
     return F8RingBytes(Stages(), StageBytes(), kGroups, Rows());
   }
 
-  // Parts of a stage: kUnits units of W, of x, of the scales of x, and two scales of W a unit.
-  __device__ __forceinline__ uint32_t WeightAt(int unit) const {
-    return ring + static_cast<uint32_t>(stage * StageBytes() + unit * Rows() * kF8UnitBytes);
+  // Parts of a stage: kUnits units of W, of x, and of scales.
+  __device__ __forceinline__ uint32_t StageAt() const {
+    return ring + static_cast<uint32_t>(stage * StageBytes());
   }
-  __device__ __forceinline__ uint32_t TokensAt(int unit) const {
-    return WeightAt(kUnits) + static_cast<uint32_t>(unit * kTokens * kF8UnitBytes);
+  __device__ __forceinline__ uint32_t WeightOf(int unit) const {
+    return static_cast<uint32_t>(unit * Rows() * kF8UnitBytes);
   }
-  __device__ __forceinline__ uint32_t TokenScalesAt(int unit) const {
-    return TokensAt(kUnits) + static_cast<uint32_t>(unit * kTokens * 4);
+  __device__ __forceinline__ uint32_t TokensOf(int unit) const {
+    return WeightOf(kUnits) + static_cast<uint32_t>(unit * kTokens * kF8UnitBytes);
   }
-  __device__ __forceinline__ uint32_t WeightScalesAt(int unit) const {
-    return TokenScalesAt(kUnits) + static_cast<uint32_t>(unit * 8);
+  __device__ __forceinline__ uint32_t ScalesOf(int unit, int block) const {
+    return TokensOf(kUnits) + static_cast<uint32_t>((unit * kScaleBlocks + block) * kTokens * 4);
+  }
+  // Where the scale of a token lies among those of a unit: a thread adds the products of two
+  // neighbours of every eight tokens, and finds four scales together.
+  static __device__ __forceinline__ uint32_t ScaleAt(int token) {
+    if (kTokens == 8) return static_cast<uint32_t>(token * 4);
+    return static_cast<uint32_t>(
+        (token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2) * 4);
   }
   __device__ __forceinline__ uint32_t Full() const { return full + 8 * stage; }
   __device__ __forceinline__ uint32_t Empty() const { return empty + 8 * stage; }
@@ -153,8 +171,8 @@ struct F8Linear {
 
   __device__ void Begin() {
     if (threadIdx.x == 0) {
-      // Of W and of x, each by one thread, and of the threads that copy scales one by one.
-      constexpr int kArrivals = 2 + (kBlocks ? kScaleLanes : 0);
+      // Of W and of x, each by one thread, and of the warps that only make scales.
+      constexpr int kArrivals = 2 + (kBlocks && kGroups == 2 ? kScaleWarps : 0);
       for (int i = 0; i < Stages(); ++i) {
         InitBarrier(full + 8 * i, kArrivals);
         InitBarrier(empty + 8 * i, kCluster * kWarps);
@@ -181,150 +199,246 @@ struct F8Linear {
         const int count = min(kUnits, units - unit);
         ArriveExpecting(Full(), static_cast<uint32_t>(count * Rows() * kF8UnitBytes));
         for (int i = 0; i < count; ++i)
-          CopyBox(WeightAt(i), &p.w, (unit + i) * kF8Unit, row, Full());
+          CopyBox(StageAt() + WeightOf(i), &p.w, (unit + i) * kF8Unit, row, Full());
         Advance();
       }
     });
   }
 
-  // One warp.
+  // A lane's scales of a stage: of x, and of W for each block that the tile's rows lie in.
+  struct StageScales {
+    float x[kLaneScales], w[kLaneUnits][kScaleBlocks];
+  };
+  // One warp, which fetches x, makes scales, or both.
+  template <bool kFetches, bool kScalesToo>
   __device__ void FetchTokens() {
-    if (lane == 0) PrefetchMap(&p.x);
+    if (kFetches && lane == 0) PrefetchMap(&p.x);
     WaitForInputs();
     const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
     ForTiles([&](const F8Tile& tile) {
-      for (int unit = 0; unit < units; unit += kUnits) {
-        WaitBarrier(Empty(), parity ^ 1);
-        const int count = min(kUnits, units - unit);
-        if (lane == 0) FetchTokens(unit, count, tile.token, rank);
-        if (kBlocks && lane < kScaleLanes) FetchScales(unit, count, tile);
-        Advance();
+      // Of every second stage each: they are asked for two stages before they are needed.
+      StageScales even, odd;
+      if constexpr (kScalesToo) {
+        LoadScales(0, tile, even);
+        LoadScales(kUnits, tile, odd);
+      }
+#pragma unroll 1
+      for (int unit = 0; unit < units; unit += 2 * kUnits) {
+        FetchStage<kFetches, kScalesToo>(unit, tile, rank, even);
+        if (unit + kUnits < units) FetchStage<kFetches, kScalesToo>(unit + kUnits, tile, rank, odd);
       }
     });
   }
+  template <bool kFetches, bool kScalesToo>
+  __device__ __forceinline__ void FetchStage(int unit, const F8Tile& tile, int rank,
+                                             StageScales& scales) {
+    WaitBarrier(Empty(), parity ^ 1);
+    const int count = min(kUnits, units - unit);
+    if (kFetches && lane == 0) FetchTokens(unit, count, tile.token, rank);
+    if constexpr (kScalesToo) {
+      StoreScales(scales);
+      LoadScales(unit + 2 * kUnits, tile, scales);
+      __syncwarp();
+    }
+    const int rows = !kFetches ? 0 : kCluster > 1 ? kTokens : p.x_rows;
+    if (lane == 0) ArriveExpecting(Full(), static_cast<uint32_t>(count * rows * kF8UnitBytes));
+    Advance();
+  }
   __device__ __forceinline__ void FetchTokens(int unit, int count, int token, int rank) const {
-    const int scales = kBlocks && !kGrouped && p.x_blocks ? 4 : 0;
-    ArriveExpecting(Full(), static_cast<uint32_t>(count * kTokens * (kF8UnitBytes + scales)));
     for (int i = 0; i < count; ++i) {
-      const uint32_t to = TokensAt(i) + static_cast<uint32_t>(rank * kShare * kF8UnitBytes);
+      const uint32_t to =
+          StageAt() + TokensOf(i) + static_cast<uint32_t>(rank * kShare * kF8UnitBytes);
       const int column = (unit + i) * kF8Unit, first = token + rank * kShare;
       if constexpr (kCluster > 1) {
         CopyBoxToMany(to, &p.x, column, first, Full(), (1u << kCluster) - 1);
       } else {
         CopyBox(to, &p.x, column, first, Full());
       }
-      if (scales == 0) continue;
-      CopyBytes(TokenScalesAt(i), p.x_scales + int64_t{unit + i} * p.x_scale_stride + token,
-                kTokens * 4, Full());
     }
-  }
-  // A lane has one scale of W: of a unit, and of one of the two blocks of rows that a tile may lie
-  // in. Those of x begin at any token where tokens are grouped, so that lanes copy them, too.
-  static constexpr int kScaleLanes = kGrouped ? 32 : 2 * kUnits;
-  __device__ __forceinline__ void FetchScales(int unit, int count, const F8Tile& tile) const {
-    const int i = lane / 2;
-    if (p.w_blocks && i < count) {
-      const int last = (p.n - 1) / kF8Unit;
-      const int block = tile.expert * (last + 1) + min(tile.row / kF8Unit + lane % 2, last);
-      CopyAsync<4>(WeightScalesAt(i) + lane % 2 * 4, p.w_scales + int64_t{block} * units + unit + i,
-                   true);
-    }
-    if (kGrouped && p.x_blocks) {
-      for (int at = lane; at < count * kTokens; at += 32) {
-        const int of_unit = at / kTokens, token = min(tile.token + at % kTokens, p.m - 1);
-        CopyAsync<4>(TokenScalesAt(of_unit) + at % kTokens * 4,
-                     p.x_scales + int64_t{unit + of_unit} * p.x_scale_stride + token, true);
-      }
-    }
-    ArriveWhenCopied(Full());
   }
 
+  // Which scale of a stage a lane has as number i: of a unit and of a token.
+  __device__ __forceinline__ int ScaledUnit(int i) const {
+    return kTokens >= 32 ? 32 * i / kTokens : (32 * i + lane) / kTokens;
+  }
+  __device__ __forceinline__ int ScaledToken(int i) const {
+    if (kTokens < 32) return (32 * i + lane) % kTokens;
+    const int first = kScaleWarps == 1 ? 0 : (warp - kWarps - 2) * (kTokens / kScaleWarps);
+    return first + 32 * i % kTokens + lane;
+  }
+  // A kind of scales that does not differ along k counts as 1 here.
+  __device__ __forceinline__ void LoadScales(int unit, const F8Tile& tile,
+                                             StageScales& scales) const {
+    const float* const x = p.x_scales + int64_t{unit} * p.x_scale_stride + tile.token;
+    const int last = (p.n - 1) / kF8Unit, block = tile.expert * (last + 1);
+#pragma unroll
+    for (int i = 0; i < kLaneScales; ++i) {
+      const int of_unit = ScaledUnit(i);
+      scales.x[i] = p.x_blocks && unit + of_unit < units
+                        ? x[int64_t{of_unit} * p.x_scale_stride + ScaledToken(i)]
+                        : 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kLaneUnits; ++i) {
+      const int of_unit = kTokens >= 32 ? i : ScaledUnit(i);
+#pragma unroll
+      for (int b = 0; b < kScaleBlocks; ++b) {
+        const int64_t row = block + min(tile.row / kF8Unit + b, last);
+        scales.w[i][b] =
+            p.w_blocks && unit + of_unit < units ? p.w_scales[row * units + unit + of_unit] : 1.0f;
+      }
+    }
+  }
+  __device__ __forceinline__ void StoreScales(const StageScales& scales) const {
+#pragma unroll
+    for (int i = 0; i < kLaneScales; ++i) {
+#pragma unroll
+      for (int b = 0; b < kScaleBlocks; ++b) {
+        const float w = scales.w[kTokens >= 32 ? 32 * i / kTokens : i][b];
+        StoreShared(StageAt() + ScalesOf(ScaledUnit(i), b) + ScaleAt(ScaledToken(i)),
+                    __fmul_rn(scales.x[i], w));
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void StoreShared(uint32_t address, float value) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+  }
+  static __device__ __forceinline__ float4 SharedFour(uint32_t address) {
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(address));
+    return v;
+  }
   static __device__ __forceinline__ float2 SharedPair(uint32_t address) {
     float2 v;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address));
     return v;
   }
 
-  // Puts a unit's products on the matrix units.
-  __device__ __forceinline__ void Multiply(int i, int chunk, float (&partial)[kPartial]) const {
-    const uint64_t a = SwizzledOperand(
-        WeightAt(i) + static_cast<uint32_t>(warp / 4 * kF8GroupRows * kF8UnitBytes));
+  // Puts a unit's products on the matrix units. `at`: of the stage.
+  __device__ __forceinline__ void Multiply(uint32_t at, int i, int chunk,
+                                           float (&partial)[kPartial]) const {
+    const uint64_t a = SwizzledOperand(at + WeightOf(i) + GroupOf() * kF8GroupRows * kF8UnitBytes);
     const uint64_t b =
-        SwizzledOperand(TokensAt(i) + static_cast<uint32_t>(chunk * kChunk * kF8UnitBytes));
+        SwizzledOperand(at + TokensOf(i) + static_cast<uint32_t>(chunk * kChunk * kF8UnitBytes));
     PinSums(partial);
     WarpgroupFence();
 #pragma unroll
     for (int step = 0; step < kF8Unit / 32; ++step)
-      MultiplyF8<kChunk>(partial, a + 2 * step, b + 2 * step, step > 0);
+      MultiplyF8<kChunk>(partial, OperandAt(a, step), OperandAt(b, step), step > 0);
     WarpgroupCommit();
   }
 
-  // Adds a unit's products; `high` says which of the two scales of W the thread's rows have.
-  __device__ __forceinline__ void Promote(int i, int chunk, const bool (&high)[2],
-                                          const float (&partial)[kPartial],
-                                          float (&sum)[kSums]) const {
-    float* to = sum + chunk * kPartial;
-    if constexpr (!kBlocks) {
+  // The thread's scales of kScaledTokens tokens from `token` on. `from`: where the unit's lie.
+  __device__ __forceinline__ void ReadScales(uint32_t from, int token,
+                                             float (&scales)[kScales]) const {
+    if constexpr (kBlocks && kTokens == 8) {
+      const float2 two = SharedPair(from + static_cast<uint32_t>(lane % 4 * 8));
+      scales[0] = two.x, scales[1] = two.y;
+    } else if constexpr (kBlocks) {
 #pragma unroll
-      for (int c = 0; c < kPartial; ++c) to[c] = __fadd_rn(to[c], partial[c]);
-      return;
-    }
-    float w[2] = {1.0f, 1.0f};
-    if (p.w_blocks) {
-      const float2 both = SharedPair(WeightScalesAt(i));
-      // Tiles of two groups begin where blocks do.
-      w[0] = kGroups == 1 && high[0] ? both.y : both.x;
-      w[1] = kGroups == 1 && high[1] ? both.y : both.x;
-    }
-    const uint32_t scales =
-        TokenScalesAt(i) + static_cast<uint32_t>((chunk * kChunk + lane % 4 * 2) * 4);
-#pragma unroll
-    for (int j = 0; j < kChunk / 8; ++j) {
-      const float2 x = p.x_blocks ? SharedPair(scales + 32 * j) : make_float2(1.0f, 1.0f);
-      const float low[2] = {__fmul_rn(x.x, w[0]), __fmul_rn(x.y, w[0])};
-      const float top[2] = {kGroups == 2 ? low[0] : __fmul_rn(x.x, w[1]),
-                            kGroups == 2 ? low[1] : __fmul_rn(x.y, w[1])};
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        to[4 * j + c] = __fmaf_rn(partial[4 * j + c], low[c], to[4 * j + c]);
-        to[4 * j + 2 + c] = __fmaf_rn(partial[4 * j + 2 + c], top[c], to[4 * j + 2 + c]);
+      for (int i = 0; i < kScales; i += 4) {
+        const float4 four =
+            SharedFour(from + static_cast<uint32_t>((token + 4 * i + lane % 4 * 4) * 4));
+        scales[i] = four.x, scales[i + 1] = four.y, scales[i + 2] = four.z, scales[i + 3] = four.w;
       }
+    }
+  }
+
+  // Adds the products with kScaledTokens tokens from `token` on.
+  __device__ __forceinline__ void Add(int token, const float (&partial)[kPartial],
+                                      const float (&scales)[kScales], float (&sum)[kSums]) const {
+#pragma unroll
+    for (int c = 0; c < kScaledTokens / 2; ++c) {
+      const float product = partial[token % kChunk / 2 + c];
+      float& to = sum[token / 2 + c];
+      to = kBlocks ? __fmaf_rn(product, scales[kBlocks ? c / 4 * 2 + c % 2 : 0], to)
+                   : __fadd_rn(to, product);
     }
   }
 
   __device__ __forceinline__ void Release() {
     __syncwarp();
-    if (lane < kCluster) ArriveAt(Empty(), static_cast<uint32_t>(lane));
+    if constexpr (kCluster == 1) {
+      if (lane == 0) Arrive(Empty());
+    } else {
+      if (lane < kCluster) ArriveAt(Empty(), static_cast<uint32_t>(lane));
+    }
     Advance();
   }
 
   // The sums of a tile. All units of a stage are put on the matrix units, also those behind k,
-  // whose sums nobody adds.
-  __device__ __forceinline__ void SumTile(const bool (&high)[2], float (&sum)[kSums]) {
+  // whose sums nobody adds. With many tokens the registers have room for half of their products:
+  // the other warpgroup multiplies while this one adds. `block`: of W's scales, that the warp has.
+  __device__ __forceinline__ void SumTile(int block, float (&sum)[kSums]) {
     for (int unit = 0; unit < units; unit += kUnits) {
+      // All lanes have the same, but the compiler does not know it of an address.
+      const uint32_t at = __shfl_sync(0xffffffffu, StageAt(), 0);
       WaitBarrier(Full(), parity);
-      float partial[kDepth][kPartial];
+      float partial[kUnits][kPartial];
+      if constexpr (kChunks == 1) {
 #pragma unroll
-      for (int step = 0; step < kDepth; ++step)
-        Multiply(step / kChunks, step % kChunks, partial[step]);
-      PromoteFrom<0>(unit, high, partial, sum);
+        for (int i = 0; i < kUnits; ++i) Multiply(at, i, 0, partial[i]);
+        AddStage(at, unit, block, partial, sum);
+      } else {
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+          const int token = chunk * kChunk;
+          Multiply(at, 0, chunk, partial[0]);
+          float scales[kScales];
+          ReadScales(at + ScalesOf(0, 0), token, scales);
+          WarpgroupWait<0>();
+          PinSums(partial[0]);
+          Add(token, partial[0], scales, sum);
+          ReadScales(at + ScalesOf(0, 0), token + kScaledTokens, scales);
+          Add(token + kScaledTokens, partial[0], scales, sum);
+        }
+      }
       Release();
     }
   }
-  template <int kStep>
-  __device__ __forceinline__ void PromoteFrom(int unit, const bool (&high)[2],
-                                              float (&partial)[kDepth][kPartial],
-                                              float (&sum)[kSums]) const {
-    if constexpr (kStep < kSteps) {
-      constexpr int kUnderWay = kSteps - kStep < kDepth ? kSteps - kStep : kDepth;
-      WarpgroupWait<kUnderWay - 1>();
-      float(&done)[kPartial] = partial[kStep % kDepth];
-      PinSums(done);
-      if (kUnits == 1 || unit + kStep / kChunks < units)
-        Promote(kStep / kChunks, kStep % kChunks, high, done, sum);
-      if constexpr (kStep + kDepth < kSteps)
-        Multiply((kStep + kDepth) / kChunks, (kStep + kDepth) % kChunks, done);
-      PromoteFrom<kStep + 1>(unit, high, partial, sum);
+
+  // Scales are there before the products are, as many as there are registers for.
+  __device__ __forceinline__ void AddStage(uint32_t at, int unit, int block,
+                                           float (&partial)[kUnits][kPartial],
+                                           float (&sum)[kSums]) const {
+    constexpr bool kAhead = kTokens < 64;
+    float scales[kUnits][kScales];
+#pragma unroll
+    for (int i = 0; i < (kAhead ? kUnits : 0); ++i)
+      ReadScales(at + ScalesOf(i, block), 0, scales[i]);
+    const auto add = [&](int i) {
+      PinSums(partial[i]);
+      Add(0, partial[i], scales[i], sum);
+    };
+    if (kUnits > 1 && unit + kUnits > units) {
+      WarpgroupWait<0>();
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) {
+        if (!kAhead) ReadScales(at + ScalesOf(i, block), 0, scales[i]);
+        if (unit + i < units) add(i);
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      if (!kAhead) ReadScales(at + ScalesOf(i, block), 0, scales[i]);
+      WaitForAllBut(kUnits - 1 - i);
+      add(i);
+    }
+  }
+  static __device__ __forceinline__ void WaitForAllBut(int pending) {
+    switch (pending) {
+      case 0:
+        return WarpgroupWait<0>();
+      case 1:
+        return WarpgroupWait<1>();
+      case 2:
+        return WarpgroupWait<2>();
+      default:
+        return WarpgroupWait<3>();
     }
   }
 
@@ -414,9 +528,7 @@ struct F8Linear {
     WaitForInputs();  // for the residual, and for whoever reads out
     ForTiles([&](const F8Tile& tile) {
       float sum[kSums] = {};
-      const int mine = tile.row + warp * 16, block = tile.row / kF8Unit;
-      const bool high[2] = {mine / kF8Unit > block, (mine + 8) / kF8Unit > block};
-      SumTile(high, sum);
+      SumTile(kGroups == 1 ? (tile.row + warp * 16) / kF8Unit - tile.row / kF8Unit : 0, sum);
       if (p.result == DType::kF32) {
         WriteTile<float>(tile, sum);
       } else if (p.result == DType::kF16) {
@@ -431,12 +543,13 @@ struct F8Linear {
   __device__ void Run() {
     Begin();
     if (warp < kWarps) {
-      if constexpr (kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+      if constexpr (kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
       MultiplyTiles();
     } else {
-      if constexpr (kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+      if constexpr (kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
       if (warp == kWarps && lane == 0) FetchWeight();
-      if (warp == kWarps + 1) FetchTokens();
+      if (warp == kWarps + 1) FetchTokens<true, kBlocks && kGroups == 1>();
+      if (kBlocks && kGroups == 2 && warp > kWarps + 1) FetchTokens<false, true>();
     }
     // Until others have arrived here, they may still write to this thread block's shared memory.
     if constexpr (kCluster > 1) {

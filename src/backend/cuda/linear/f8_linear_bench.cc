@@ -260,7 +260,7 @@ void RegisterCase(const std::string& name, const Case& c) {
 
 const int kRegistered = [] {
   for (const Shape& shape : kShapes) {
-    for (const int64_t m : {1, 16, 64, 128, 512, 4096}) {
+    for (const int64_t m : {1, 16, 32, 64, 128, 256, 512, 4096}) {
       for (const Scales& scales : kScales) {
         const std::string rest = StrCat(scales.name, "/", shape.name, "/", m);
         RegisterCase(StrCat("f8/", rest), {What::kOp, scales, shape, m});
@@ -268,7 +268,7 @@ const int kRegistered = [] {
         RegisterCase(StrCat("cublaslt_f8/", rest), {What::kVendor, scales, shape, m});
       }
       for (const F8Kernel& kernel : F8Kernels()) {
-        if (m > 8 * kernel.tokens) continue;
+        if (m > 32 * kernel.tokens) continue;
         RegisterCase(StrCat("f8_kernel/", kernel.blocks_function, "/", shape.name, "/", m),
                      {What::kProduct, kScales[2], shape, m, &kernel});
       }

@@ -15,6 +15,8 @@ inline constexpr int kF8Unit = 128;
 inline constexpr int kF8UnitBytes = kF8Unit;
 // Rows of W that a warpgroup multiplies at a time, also where fewer are asked for.
 inline constexpr int kF8GroupRows = 64;
+// Rows of a tile are a multiple of a warp's, which then lie in one block of W's scales.
+inline constexpr int kF8RowsStep = 16;
 inline constexpr int kF8StagesMax = 32;
 // Tokens that a warpgroup turns round at a time when it writes outputs, and the floats from one to
 // the next in shared memory.
@@ -27,8 +29,8 @@ inline constexpr int64_t kF8ScaleTokens = 256;
 constexpr int F8Threads(int groups) { return groups == 1 ? 128 + 64 : (groups + 1) * 128; }
 // Whole units that a stage holds.
 constexpr int F8UnitsPerStage(int tokens) { return tokens <= 32 ? 4 : tokens <= 64 ? 2 : 1; }
-// Products of 64 tokens at most that are under way at a time.
-constexpr int F8Depth(int tokens) { return tokens <= 64 ? F8UnitsPerStage(tokens) : 2; }
+// Tokens that instructions multiply at a time.
+constexpr int F8Chunk(int tokens) { return tokens < 128 ? tokens : 128; }
 constexpr int F8TurnTokens(int tokens) { return tokens < kF8TurnTokens ? tokens : kF8TurnTokens; }
 constexpr int F8TurnBytes(int tokens, int groups) {
   return groups * F8TurnTokens(tokens) * kF8TurnPitch * 4;
@@ -38,23 +40,29 @@ inline constexpr int kF8BarrierBytes = 2 * 8 * kF8StagesMax;
 // Of the first tile of each expert, in grouped products.
 inline constexpr int kF8ExpertsMax = 1024;
 constexpr int F8TableBytes(bool grouped) { return grouped ? (kF8ExpertsMax + 4) * 4 : 0; }
-// Units of W and x, scales of x, and two scales of W a unit; stages begin where swizzled rows may.
-constexpr int F8StageBytes(int tokens, int rows) {
-  return (F8UnitsPerStage(tokens) * ((rows + tokens) * kF8UnitBytes + tokens * 4 + 8) + 1023) /
-         1024 * 1024;
+// Blocks of W's scales that a tile's rows may lie in: those of two groups begin where blocks do.
+constexpr int F8ScaleBlocks(int groups) { return groups == 1 ? 2 : 1; }
+// Units of W and x, and for each block of W's scales those of a unit's products with each token;
+// stages begin where swizzled rows may.
+constexpr int F8StageBytes(int tokens, int groups, int rows) {
+  const int unit = (rows + tokens) * kF8UnitBytes + F8ScaleBlocks(groups) * tokens * 4;
+  return (F8UnitsPerStage(tokens) * unit + 1023) / 1024 * 1024;
 }
 // An instruction reads all rows of a group; where a tile has fewer, those of the last stage lie
 // behind it.
 constexpr int F8RingBytes(int stages, int stage_bytes, int groups, int rows) {
   return stages * stage_bytes + (groups * kF8GroupRows - rows) * kF8UnitBytes;
 }
-// Thread blocks of one group leave room for another, which fetches weights while the one before it
-// ends; those of two groups have a multiprocessor for themselves.
-constexpr int F8SharedMax(int groups) { return groups == 1 ? 113 * 1024 : 227 * 1024; }
+// Thread blocks of few tokens leave room for another, of the same product or of the next, which
+// fetches weights while the one before it ends; the others have a multiprocessor for themselves.
+constexpr bool F8LeavesRoom(int tokens, int groups) { return groups == 1 && tokens <= 64; }
+constexpr int F8SharedMax(int tokens, int groups) {
+  return F8LeavesRoom(tokens, groups) ? 113 * 1024 : 227 * 1024;
+}
 constexpr int F8Stages(int tokens, int groups, int rows, bool grouped) {
-  const int room = F8SharedMax(groups) - F8RingBytes(0, 0, groups, rows) -
+  const int room = F8SharedMax(tokens, groups) - F8RingBytes(0, 0, groups, rows) -
                    F8TurnBytes(tokens, groups) - kF8BarrierBytes - F8TableBytes(grouped);
-  const int stages = room / F8StageBytes(tokens, rows);
+  const int stages = room / F8StageBytes(tokens, groups, rows);
   return stages < kF8StagesMax ? stages : kF8StagesMax;
 }
 
@@ -63,7 +71,7 @@ inline constexpr int kF8QuantizeThreadsMax = 1024;
 
 struct F8LinearParams {
   TensorMap w;  // boxes of `rows` rows and a unit
-  TensorMap x;  // of the codes: boxes of a thread block's share of a token tile, and a unit
+  TensorMap x;  // of the codes: boxes of `x_rows` tokens and a unit
   const float* w_scales = nullptr;
   const float* x_scales = nullptr;
   const void* bias = nullptr;      // or null
@@ -77,8 +85,11 @@ struct F8LinearParams {
   const int32_t* starts = nullptr;
   int experts = 0;
   int64_t bias_stride = 0;             // elements from one expert's bias to the next one's
-  int rows = 0;                        // of W in a tile, a multiple of 8
+  int rows = 0;                        // of W in a tile, a multiple of kF8RowsStep
   int row_tiles = 0, token_tiles = 0;  // token_tiles: not of grouped products
+  // A thread block's share of a tile's tokens, or m where that is less: what is behind x costs
+  // time, too.
+  int x_rows = 0;
   int stages = 0, stage_bytes = 0;
   // Whether scales differ along k, or else from row to row.
   bool w_blocks = false, x_blocks = false, w_by_row = false, x_by_row = false;

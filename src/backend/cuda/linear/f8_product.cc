@@ -132,8 +132,9 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .result = ops::OutDType(desc)};
   SLUICE_ASSIGN_OR_RETURN(
       params.w, MapBytes(args.weight->data.data, matrices * desc.n, desc.k, desc.k, plan.rows));
-  const int share = plan.kernel->tokens / plan.kernel->cluster;
-  SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, desc.k, share));
+  params.x_rows = plan.kernel->tokens / plan.kernel->cluster;
+  if (plan.kernel->cluster == 1) params.x_rows = std::min(params.x_rows, params.m);
+  SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, desc.k, params.x_rows));
   const LaunchShape shape = {.grid = {plan.blocks},
                              .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
                              .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};

@@ -3,9 +3,9 @@
 #include "backend/cuda/linear/f8_kernel_list.h"
 
 #define SLUICE_F8_LINEAR(name, tokens, groups, cluster, blocks, grouped)                     \
-  extern "C" __global__ void __cluster_dims__(cluster, 1, 1)                                 \
-      __launch_bounds__(sluice::cuda::F8Threads(groups), tokens <= 64 ? 2 : 1)               \
-          name(const __grid_constant__ sluice::cuda::F8LinearParams params) {                \
+  extern "C" __global__ void __cluster_dims__(cluster, 1, 1) __launch_bounds__(              \
+      sluice::cuda::F8Threads(groups), sluice::cuda::F8LeavesRoom(tokens, groups) ? 2 : 1)   \
+      name(const __grid_constant__ sluice::cuda::F8LinearParams params) {                    \
     extern __shared__ __align__(1024) uint8_t f8_ring[];                                     \
     sluice::cuda::F8Linear<tokens, groups, cluster, blocks, grouped>(params, f8_ring).Run(); \
   }

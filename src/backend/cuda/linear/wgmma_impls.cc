@@ -118,11 +118,12 @@ Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const Prod
                         .rows = plan.rows,
                         .row_tiles = plan.row_tiles,
                         .token_tiles = plan.token_tiles,
+                        .x_rows = static_cast<int>(std::min<int64_t>(call.m, plan.kernel->tokens)),
                         .stages = plan.stages,
                         .f32_out = kind.f32_out};
   SLUICE_ASSIGN_OR_RETURN(params.w, MapBytes(call.weight, kind.n, row_bytes, row_bytes, plan.rows));
-  SLUICE_ASSIGN_OR_RETURN(
-      params.x, MapBytes(call.x, call.m, row_bytes, call.x_stride * 2, plan.kernel->tokens));
+  SLUICE_ASSIGN_OR_RETURN(params.x,
+                          MapBytes(call.x, call.m, row_bytes, call.x_stride * 2, params.x_rows));
   const LaunchShape shape = {.grid = {plan.blocks},
                              .block = {static_cast<unsigned>(WgmmaThreads(plan.kernel->groups))},
                              .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};

@@ -51,6 +51,9 @@ struct WgmmaLinear {
         lane(static_cast<int>(threadIdx.x) % 32),
         units((params.k + kStep - 1) / kStep * kWgmmaUnitsStep) {}
 
+  __device__ __forceinline__ uint32_t GroupOf() const {
+    return kGroups == 1 ? 0 : static_cast<uint32_t>(__shfl_sync(0xffffffffu, warp / 4, 0));
+  }
   // Two warpgroups always have all their rows, which spares registers.
   static constexpr int kAllRows = kGroups * kWgmmaGroupRows;
   __device__ __forceinline__ int Rows() const { return kGroups == 2 ? kAllRows : p.rows; }
@@ -115,7 +118,7 @@ struct WgmmaLinear {
     ForTiles([&](const WgmmaTile& tile) {
       for (int unit = 0; unit < units; unit += kUnits) {
         WaitBarrier(Empty(), parity ^ 1);
-        ArriveExpecting(Full(), static_cast<uint32_t>(kUnits * kTokens * kWgmmaUnitBytes));
+        ArriveExpecting(Full(), static_cast<uint32_t>(kUnits * p.x_rows * kWgmmaUnitBytes));
 #pragma unroll
         for (int i = 0; i < kUnits; ++i)
           CopyBox(TokensAt(i), &p.x, (unit + i) * kWgmmaUnitBytes, tile.token, Full());
@@ -137,12 +140,13 @@ struct WgmmaLinear {
       WarpgroupFence();
 #pragma unroll
       for (int i = 0; i < kUnits; ++i) {
-        const uint64_t a = SwizzledOperand(
-            WeightAt(i) + static_cast<uint32_t>(warp / 4 * kWgmmaGroupRows * kWgmmaUnitBytes));
-        const uint64_t b = SwizzledOperand(TokensAt(i));
+        // Operands of the whole warp are alike, but the compiler does not know it of an address.
+        const uint32_t w = __shfl_sync(0xffffffffu, WeightAt(i), 0);
+        const uint64_t a = SwizzledOperand(w + GroupOf() * kWgmmaGroupRows * kWgmmaUnitBytes);
+        const uint64_t b = SwizzledOperand(w + TokensAt(i) - WeightAt(i));
 #pragma unroll
         for (int step = 0; step < kWgmmaUnit / 16; ++step)
-          AddTokens<T>(sum, a + 2 * step, b + 2 * step);
+          AddTokens<T>(sum, OperandAt(a, step), OperandAt(b, step));
       }
       WarpgroupCommit();
       if (unit > 0) {

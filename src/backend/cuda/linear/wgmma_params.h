@@ -56,7 +56,7 @@ constexpr int WgmmaStages(int tokens, int groups, int rows) {
 
 struct WgmmaParams {
   TensorMap w;                     // boxes of `rows` rows and a unit
-  TensorMap x;                     // boxes of a tile's tokens and a unit
+  TensorMap x;                     // boxes of `x_rows` tokens and a unit
   const void* bias = nullptr;      // or null; of the kernel's type
   const void* residual = nullptr;  // or null; may be out
   void* out = nullptr;
@@ -64,6 +64,7 @@ struct WgmmaParams {
   int m = 0, n = 0, k = 0;
   int rows = 0;  // of W in a tile, a multiple of 8
   int row_tiles = 0, token_tiles = 0;
+  int x_rows = 0;  // a tile's tokens, or m where that is less: what is behind x costs time, too
   int stages = 0;
   bool f32_out = false;  // out and residual are F32, else of the kernel's type
 };

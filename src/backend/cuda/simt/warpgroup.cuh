@@ -15,6 +15,12 @@ __device__ __forceinline__ uint64_t SwizzledOperand(uint32_t address) {
   constexpr uint64_t kGroupStride = 1024 >> 4, kSwizzle128 = 1;
   return (address & 0x3ffffu) >> 4 | uint64_t{1} << 16 | kGroupStride << 32 | kSwizzle128 << 62;
 }
+// The operand that begins `step` times 32 bytes of k behind `operand`. The upper half stays, which
+// the compiler cannot know of a sum.
+__device__ __forceinline__ uint64_t OperandAt(uint64_t operand, int step) {
+  return (operand & ~uint64_t{0xffffffffu}) |
+         (static_cast<uint32_t>(operand) + static_cast<uint32_t>(2 * step));
+}
 
 // Before the first product that reads registers or shared memory that this thread wrote.
 __device__ __forceinline__ void WarpgroupFence() {
