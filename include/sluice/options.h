@@ -50,6 +50,7 @@ struct EngineOptions {
   bool explain_kernels = false;
   bool check_each_op = false;
   std::string dump_activations;
+  std::string experts_on = "auto";
   int expert_ranks = 1;
   int redundant_experts = 0;
   std::string expert_balance_interval = "3000";
@@ -121,6 +122,12 @@ struct EngineOptions {
  private:
   template <class Visitor>
   void ForEachOfExperts(Visitor& v) {
+    v(experts_on, "experts-on",
+      "where experts lie and are computed: device, host (in the host's memory, by the CPU, beside "
+      "the device that does the rest), host:LAYERS (those of these layers, as host:0-11,20), or "
+      "auto "
+      "(on the device; where the model does not fit there, those of as many first layers on the "
+      "host as it takes)");
     v(expert_ranks, "expert-ranks",
       "ranks that share the experts of each layer evenly, all on this device; experts move between "
       "them as they are loaded (docs/experts.md); 1: experts stay where they are",

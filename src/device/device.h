@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -58,6 +59,14 @@ class Stream {
   // Later work of this stream waits; the host does not. For the copies of KV between processes and
   // for collectives, which come with streams of their own.
   virtual Status Wait(Event& event) = 0;
+  // Calls `call` on the host, on any thread, when the stream gets there: behind all earlier work of
+  // the stream, whose pinned memory it finds written, and before any later work, which reads what
+  // it has written there. So two calls of one stream never run at the same time, whichever steps
+  // they belong to. It may put nothing on this stream's device and may not wait for it. In a
+  // capture, where facts().captures_host_calls is set (else kFailedPrecondition), each replay calls
+  // it, and what it refers to outlives the graph. An error of the call surfaces here or when the
+  // host waits for the stream or for an event recorded behind it; later work runs all the same.
+  virtual Status CallOnHost(std::function<Status()> call) = 0;
   virtual SubmitCounts counts() const { return {}; }  // zeros where nothing counts them
   // Takes what ops on this stream need beside their tensors, once and before the first step: later
   // calls that need more fail. Nothing where ops take no such memory of the device.

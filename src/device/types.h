@@ -60,6 +60,7 @@ struct DeviceFacts {
   bool on_host_processor = false;   // an OpenCL device of type CPU: used only when named
   int host_threads = 0;             // that the engine's own work may take at load; 0: any
   GraphSupport graphs = GraphSupport::kNone;
+  bool captures_host_calls = false;  // graphs may hold Stream::CallOnHost
   // What the driver takes of the device's memory beside all allocations, for plans: for each launch
   // that a graph holds, and for the code and the stacks of kernels.
   size_t graph_launch_bytes = 0, code_bytes = 0;

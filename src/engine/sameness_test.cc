@@ -45,11 +45,19 @@ Expected Of(const Answer& answer) {
   return expected;
 }
 
-// "llama", or "llama int8": a model and the number format of its KV.
+constexpr char kOnHost[] = "qwen3_moe beside OpenCL";
+
+// "llama", or "llama int8": a model and the number format of its KV; or one whose experts lie on
+// the host beside an OpenCL device.
 EngineOptions OptionsOf(const std::string& subject) {
   const size_t space = subject.find(' ');
   EngineOptions options = TinyOptions(subject.substr(0, space));
-  if (space != std::string::npos) options.kv_dtype = subject.substr(space + 1);
+  if (subject == kOnHost) {
+    options.device = "xpu";
+    options.experts_on = "host";
+  } else if (space != std::string::npos) {
+    options.kv_dtype = subject.substr(space + 1);
+  }
   return options;
 }
 
@@ -65,6 +73,14 @@ std::vector<Expected> Alone(const std::string& model) {
 
 class Sameness : public ::testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    if (GetParam() == kOnHost) {
+      const auto there = Engine::Open(OptionsOf(kOnHost), {});
+      if (there.status().code() == StatusCode::kDevice) GTEST_SKIP() << there.status().message();
+    }
+    expected_ = Alone(GetParam());
+  }
+
   // The subjects between `neighbours` random requests, all at once; twice, so that the second round
   // finds what the first left in the prefix cache.
   void ExpectSame(const EngineOptions& options, int neighbours, double* preemptions = nullptr,
@@ -116,11 +132,11 @@ class Sameness : public ::testing::TestWithParam<std::string> {
     return std::to_string(OpenTiny(one)->Info().kv_bytes * 5 / 4) + "B";
   }
 
-  const std::vector<Expected> expected_ = Alone(GetParam());
+  std::vector<Expected> expected_;
 };
 INSTANTIATE_TEST_SUITE_P(Models, Sameness,
                          ::testing::Values("llama", "gemma2", "llama fp8", "gemma2 int8",
-                                           "qwen3_next"),
+                                           "qwen3_next", kOnHost),
                          [](const auto& name) {
                            std::string word = name.param;
                            std::replace(word.begin(), word.end(), ' ', '_');

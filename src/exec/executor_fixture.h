@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,8 @@ inline constexpr int kTestStateBlock = 16;
 
 // "cpu" or "xpu", a real one, or a queued device: "pinned" or "plain", after the host memory that
 // copies use, "chunks", whose graphs hold chunks of prefill, "nographs", "noattention",
-// "nosampling" and "nonorms", whose graphs cannot hold these, "checked", which waits after each op,
-// or "greedy", whose linears take more scratch memory than they say.
+// "nosampling", "nonorms" and "nohostcalls", whose graphs cannot hold these, "checked", which waits
+// after each op, or "greedy", whose linears take more scratch memory than they say.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "cpu" || name == "xpu") {
     const auto resolved = device::ResolveDevice(name, device::LinkedBackends());
@@ -40,6 +41,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "nosampling") options.piecewise_op = "sample";
   if (name == "nonorms") options.piecewise_op = "norm";
   if (name == "noattention") options.graphs = device::GraphSupport::kPiecewise;
+  if (name == "nohostcalls") options.captures_host_calls = false;
   if (name == "nographs") options.graphs = device::GraphSupport::kNone;
   return std::make_unique<ops::QueuedDevice>(options);
 }
@@ -52,7 +54,7 @@ struct TinyExecutor {
                         device::GraphSupport graphs = device::GraphSupport::kFull,
                         DType kv_dtype = DType::kF16, int draft_tokens = 0,
                         decltype(Executor::Options::propose) propose = nullptr,
-                        const ExpertRanks& ranks = {}) {
+                        const ExpertRanks& ranks = {}, std::vector<int> host_layers = {}) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -65,14 +67,24 @@ struct TinyExecutor {
     options.state_block_tokens = kTestStateBlock;
     options.draft_tokens = draft_tokens;
     options.expert_slots = ranks.slots();
+    std::optional<weights::WeightPlan> host_plan;
+    if (!host_layers.empty()) {
+      host = OpenTestDevice("cpu");
+      options.host = host.get();
+      host_plan = model::PlanHostExperts(files, *host, host_layers).value();
+      options.host_layers = std::move(host_layers);
+    }
     options.kv_dtype = kv_dtype;
     options.records = &bindings;
     // The checkpoint's head guesses, unless something else does.
     if (draft_tokens > 0 && propose == nullptr) options.mtp_heads = files.config.mtp_heads;
-    weights::WeightPlan plan = model::PlanWeights(files, *device, options.activation,
-                                                  options.mtp_heads, options.expert_slots)
-                                   .value();
-    model = std::move(model::LoadModel(files.config, std::move(plan), *device, options).value());
+    weights::WeightPlan plan =
+        model::PlanWeights(files, *device, options.activation, options.mtp_heads,
+                           options.expert_slots, options.host_layers)
+            .value();
+    model = std::move(
+        model::LoadModel(files.config, std::move(plan), *device, options, std::move(host_plan))
+            .value());
     if (ranks.slots() > 0) mover = std::move(ExpertMover::Make(*device, *model, ranks).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {
@@ -128,6 +140,7 @@ struct TinyExecutor {
 
   files::ModelFiles files;
   std::unique_ptr<device::Device> device;
+  std::unique_ptr<device::Device> host;  // that has experts; null: none
   std::vector<ops::BindRecord> bindings;
   std::unique_ptr<model::Model> model;
   std::unique_ptr<ExpertMover> mover;  // null: experts stay where they are

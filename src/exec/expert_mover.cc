@@ -6,18 +6,11 @@
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "device/staging.h"
+#include "exec/experts_on.h"
 #include "files/architectures.h"
 
 namespace sluice::exec {
 namespace {
-
-std::vector<int> ExpertLayers(const files::ModelConfig& config) {
-  std::vector<int> layers;
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    if (config.layers[static_cast<size_t>(layer)].experts) layers.push_back(layer);
-  }
-  return layers;
-}
 
 size_t MapBytes(size_t layers, int64_t row) {
   return layers * static_cast<size_t>(row) * sizeof(int32_t);

@@ -7,6 +7,7 @@
 #include "base/parse_bytes.h"
 #include "base/visible.h"
 #include "exec/activation_dtype.h"
+#include "exec/experts_on.h"
 #include "exec/graph_level.h"
 #include "exec/kv_dtype.h"
 #include "exec/open_device.h"
@@ -20,6 +21,9 @@ namespace {
 // Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
 // MiB.
 constexpr int64_t kExtraLogits = 8 << 20;
+// Tokens of a sequence that memory is made for by bringing experts to the host, unless the model or
+// the user wants fewer.
+constexpr int kRoomForTokens = 8192;
 // Of a device's own memory that is left, what the KV cache may take unasked: the rest is for other
 // programs and for what nobody has planned.
 constexpr double kDeviceShare = 0.9;
@@ -269,14 +273,9 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   SLUICE_ASSIGN_OR_RETURN(EngineOptions decided, runner->OpenAndDecide(files, draft, options));
   SLUICE_RETURN_IF_ERROR(runner->MakeDump(files, decided));
-  Status loaded = runner->LoadModel(files, draft, decided, progress);
-  if (loaded.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
-      options.speculate == "auto") {
-    LogInfo("the checkpoint's head makes no drafts: ", loaded.message());
-    decided.speculate = "none";
-    loaded = runner->LoadModel(files, draft, decided, progress);
-  }
-  SLUICE_RETURN_IF_ERROR(loaded);
+  SLUICE_RETURN_IF_ERROR(runner->UntilItFits(files, options, &decided, [&] {
+    return runner->LoadModel(files, draft, decided, progress);
+  }));
   runner->speculate_ = decided.speculate;
   SLUICE_RETURN_IF_ERROR(runner->MakeExecutor(decided));
   runner->FillInfo();
@@ -287,57 +286,155 @@ Result<MemoryPlan> LocalRunner::Plan(const files::ModelFiles& files, const Draft
                                      const EngineOptions& options) {
   LocalRunner runner;
   SLUICE_ASSIGN_OR_RETURN(EngineOptions decided, runner.OpenAndDecide(files, draft, options));
-  Status planned = runner.PlanModel(files, draft, decided).status();
-  if (planned.code() == StatusCode::kOutOfMemory && DraftsByHead(decided) &&
-      options.speculate == "auto") {
-    decided.speculate = "none";
-    planned = runner.PlanModel(files, draft, decided).status();
-  }
-  SLUICE_RETURN_IF_ERROR(planned);
+  SLUICE_RETURN_IF_ERROR(runner.UntilItFits(
+      files, options, &decided, [&] { return runner.PlanModel(files, draft, decided).status(); }));
   return std::move(runner.memory_);
 }
 
-Result<LocalRunner::Planned> LocalRunner::PlanModel(const files::ModelFiles& files,
-                                                    const DraftFiles& draft,
-                                                    const EngineOptions& options) {
-  device::Device& device = *device_;
+Status LocalRunner::UntilItFits(const files::ModelFiles& files, const EngineOptions& asked,
+                                EngineOptions* decided, const std::function<Status()>& attempt) {
+  Status done = attempt();
+  if (done.code() == StatusCode::kOutOfMemory && DraftsByHead(*decided) &&
+      asked.speculate == "auto") {
+    LogInfo("the checkpoint's head makes no drafts: ", done.message());
+    decided->speculate = "none";
+    done = attempt();
+  }
+  const bool may_move = asked.experts_on == "auto" && asked.expert_ranks == 1 &&
+                        device_->facts().pinned_memory && !ExpertLayers(files.config).empty();
+  if (done.code() != StatusCode::kOutOfMemory || !may_move) return done;
+  fits_experts_ = true;
+  return attempt();
+}
+
+Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& files,
+                                                       const DraftFiles& draft,
+                                                       const EngineOptions& options) {
   SLUICE_RETURN_IF_ERROR(CheckStateBlock(options.state_block));
-  SLUICE_ASSIGN_OR_RETURN(model::ModelOptions model_options,
-                          ModelOptionsFor(files, device, options));
+  Planned planned;
+  SLUICE_ASSIGN_OR_RETURN(planned.options, ModelOptionsFor(files, *device_, options));
   SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
-  model_options.mtp_heads = DraftsByHead(options) ? HeadsUsed(files.config, options) : 0;
+  planned.options.mtp_heads = DraftsByHead(options) ? HeadsUsed(files.config, options) : 0;
   if (options.fake_balance_experts) {
     if (files.config.experts.count == 0) {
       return InvalidArgument("--fake-balance-experts: the model has no experts; start without it",
                              "fake-balance-experts");
     }
     LogWarning("--fake-balance-experts: tokens take experts in turn; answers mean nothing");
-    model_options.fake_balance_experts = true;
+    planned.options.fake_balance_experts = true;
   }
-  SLUICE_ASSIGN_OR_RETURN(ExpertRanks ranks, ExpertRanksOf(files.config, options));
-  model_options.expert_slots = ranks.slots();
+  SLUICE_ASSIGN_OR_RETURN(planned.ranks, ExpertRanksOf(files.config, options));
+  planned.options.expert_slots = planned.ranks.slots();
+  SLUICE_ASSIGN_OR_RETURN(planned.options.host_layers, LayersOnHost(files.config, options));
+  if (!device_->facts().device_memory && !planned.options.host_layers.empty()) {
+    LogInfo("--experts-on ", options.experts_on,
+            " changes nothing: ", device::ToString(device_->facts().id),
+            " computes in the host's memory");
+    planned.options.host_layers.clear();
+  }
   if (options.max_batch_tokens < options.max_num_seqs) {
     return InvalidArgument(
         StrCat("--max-batch-tokens ", options.max_batch_tokens, " is below --max-num-seqs ",
                options.max_num_seqs, ": every running sequence takes one token of a step"),
         "max-batch-tokens");
   }
-  auto weight_plan = model::PlanWeights(files, device, model_options.activation,
-                                        model_options.mtp_heads, model_options.expert_slots);
-  if (!weight_plan.ok()) return WithForcedOps(weight_plan.status(), options);
-  SLUICE_ASSIGN_OR_RETURN(DraftPlan drafting, PlanDraft(draft, files, device, options));
-  auto plan = PlanFor(device, {files, *weight_plan, model_options}, drafting, options);
-  if (!plan.ok()) return WithForcedOps(WithDraftNamed(plan.status(), !draft.empty()), options);
-  memory_ = *std::move(plan);
-  model_options.max_model_len = memory_.max_model_len;
-  model_options.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
-  return Planned{std::move(model_options), *std::move(weight_plan), std::move(drafting),
-                 std::move(ranks)};
+  SLUICE_ASSIGN_OR_RETURN(planned.draft, PlanDraft(draft, files, *device_, options));
+  return planned;
+}
+
+Status LocalRunner::OpenHost(const EngineOptions& options) {
+  if (host_ != nullptr) return OkStatus();
+  EngineOptions of_host = options;
+  of_host.device = "cpu";
+  of_host.force_op.clear();  // names what the model's device has
+  auto opened = OpenDevice(of_host);
+  if (!opened.ok()) return opened.status().WithContext("experts on the host");
+  host_ = std::move(opened->device);
+  return OkStatus();
+}
+
+Status LocalRunner::PlanMemoryOf(const files::ModelFiles& files, const EngineOptions& options,
+                                 Planned* planned) {
+  model::ModelOptions& wanted = planned->options;
+  wanted.max_model_len = options.max_model_len;
+  wanted.draft_tokens = 0;
+  SLUICE_ASSIGN_OR_RETURN(planned->weights,
+                          model::PlanWeights(files, *device_, wanted.activation, wanted.mtp_heads,
+                                             wanted.expert_slots, wanted.host_layers));
+  size_t host_bytes = 0;
+  planned->host_weights.reset();
+  if (!wanted.host_layers.empty()) {
+    SLUICE_RETURN_IF_ERROR(OpenHost(options));
+    wanted.host = host_.get();
+    SLUICE_ASSIGN_OR_RETURN(planned->host_weights,
+                            model::PlanHostExperts(files, *host_, wanted.host_layers));
+    host_bytes = planned->host_weights->bytes;
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      memory_, PlanFor(*device_, {files, planned->weights, wanted}, planned->draft, options));
+  memory_.host_weight_bytes = host_bytes;
+  wanted.max_model_len = memory_.max_model_len;
+  wanted.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
+  return OkStatus();
+}
+
+Status LocalRunner::CheckHost(const Planned& planned) const {
+  if (!planned.host_weights) return OkStatus();
+  const size_t beside = device_->facts().shares_host_memory ? planned.weights.bytes : 0;
+  return weights::FreeBytesBeside(planned.host_weights->bytes + beside, *host_)
+      .status()
+      .WithContext("experts on the host");
+}
+
+Status LocalRunner::FitExperts(const files::ModelFiles& files, const EngineOptions& options,
+                               Planned* planned) {
+  const std::vector<int> all = ExpertLayers(files.config);
+  Status last;
+  const auto plan_with = [&](size_t layers) {
+    planned->options.host_layers.assign(all.begin(), all.begin() + static_cast<long>(layers));
+    last = PlanMemoryOf(files, options, planned);
+    return last.ok();
+  };
+  if (!plan_with(all.size())) {
+    return last.code() == StatusCode::kOutOfMemory
+               ? last.WithContext("with the experts of all layers on the host")
+               : last;
+  }
+  const int tokens = std::min(kRoomForTokens, memory_.max_model_len);
+  const size_t layers = FewestThatFit(all.size(), [&](size_t count) {
+    return plan_with(count) && memory_.max_model_len >= tokens;
+  });
+  if (!plan_with(layers)) return last;
+  const std::string note =
+      StrCat("the model does not fit the ", FormatBytes(memory_.free_bytes), " of ",
+             device::ToString(device_->facts().id), ", so the experts of its first ", layers,
+             " of ", all.size(), " layers with experts (", FormatBytes(memory_.host_weight_bytes),
+             ") lie in the host's memory and are computed by the CPU (threads: ",
+             host_->facts().compute_units, "), which is slower; see --experts-on");
+  memory_.note = memory_.note.empty() ? note : StrCat(note, "; ", memory_.note);
+  return OkStatus();
+}
+
+Result<LocalRunner::Planned> LocalRunner::PlanModel(const files::ModelFiles& files,
+                                                    const DraftFiles& draft,
+                                                    const EngineOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(Planned planned, PrepareModel(files, draft, options));
+  Status done =
+      fits_experts_ ? FitExperts(files, options, &planned) : PlanMemoryOf(files, options, &planned);
+  if (done.ok()) done = CheckHost(planned);
+  if (!done.ok()) return WithForcedOps(WithDraftNamed(done, !draft.empty()), options);
+  return planned;
 }
 
 Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& draft,
                               const EngineOptions& options,
                               std::function<void(int64_t, int64_t)> progress) {
+  // What an attempt that did not fit has left.
+  mover_.reset();
+  eagle_head_.reset();
+  draft_model_.reset();
+  model_.reset();
+  bindings_.clear();
   SLUICE_ASSIGN_OR_RETURN(Planned planned, PlanModel(files, draft, options));
   planned.options.records = &bindings_;
   if (progress) {
@@ -345,8 +442,8 @@ Status LocalRunner::LoadModel(const files::ModelFiles& files, const DraftFiles& 
       progress(static_cast<int64_t>(done), static_cast<int64_t>(total));
     };
   }
-  auto model =
-      model::LoadModel(files.config, std::move(planned.weights), *device_, planned.options);
+  auto model = model::LoadModel(files.config, std::move(planned.weights), *device_, planned.options,
+                                std::move(planned.host_weights));
   if (!model.ok()) return WithForcedOps(model.status(), options);
   model_ = *std::move(model);
   if (planned.ranks.slots() > 0) {

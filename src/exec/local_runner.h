@@ -56,6 +56,7 @@ class LocalRunner : public StepRunner {
   struct Planned {
     model::ModelOptions options;
     weights::WeightPlan weights;
+    std::optional<weights::WeightPlan> host_weights;  // of options.host_layers
     DraftPlan draft;
     ExpertRanks ranks;
   };
@@ -64,6 +65,21 @@ class LocalRunner : public StepRunner {
   // Opens the device. Gives the options with what they leave to the model and the device.
   Result<EngineOptions> OpenAndDecide(const files::ModelFiles& files, const DraftFiles& draft,
                                       const EngineOptions& options);
+  // Tries `attempt` with less and less that nobody has asked for on the device, until it fits:
+  // first without the checkpoint's head, which *decided then says, then with experts on the host.
+  Status UntilItFits(const files::ModelFiles& files, const EngineOptions& asked,
+                     EngineOptions* decided, const std::function<Status()>& attempt);
+  // All but what memory decides.
+  Result<Planned> PrepareModel(const files::ModelFiles& files, const DraftFiles& draft,
+                               const EngineOptions& options);
+  // Plans weights and memory of the device for experts where planned->options has them.
+  Status PlanMemoryOf(const files::ModelFiles& files, const EngineOptions& options,
+                      Planned* planned);
+  // The same with the experts of as few first layers on the host as it takes.
+  Status FitExperts(const files::ModelFiles& files, const EngineOptions& options, Planned* planned);
+  // kOutOfMemory where the host is too small for what is planned there.
+  Status CheckHost(const Planned& planned) const;
+  Status OpenHost(const EngineOptions& options);
   // Plans the memory, too.
   Result<Planned> PlanModel(const files::ModelFiles& files, const DraftFiles& draft,
                             const EngineOptions& options);
@@ -77,6 +93,8 @@ class LocalRunner : public StepRunner {
 
   // In the order in which they depend on one another.
   std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Device> host_;   // that computes experts; null: none is to
+  bool fits_experts_ = false;              // FitExperts is to be called
   std::vector<ops::BindRecord> bindings_;  // in the order of binding
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Model> draft_model_;     // null: none

@@ -192,7 +192,7 @@ size_t Executor::DeviceBytes(const files::ModelConfig& config, const model::Mode
   return ProposerBytes(config, options, max_num_seqs, draft) + workspace +
          ExpertCounter::DeviceBytes(config, options.expert_slots) +
          (options.expert_slots > 0 ? ExpertMover::DeviceBytes(config, options.expert_slots) : 0) +
-         LogitsBytes(config, options) +
+         model::HostExpertBytes(options) + LogitsBytes(config, options) +
          sample::Sampler::DeviceBytes(SamplingOf(config, options, max_num_seqs)) +
          InputMemory(groups, LimitsOf(config, options, max_num_seqs, draft.config() != nullptr,
                                       draft.drawn > 0))

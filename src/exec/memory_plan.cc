@@ -179,10 +179,14 @@ double MemoryPlan::Share() const {
 }
 
 std::string MemoryPlan::ToString() const {
-  return StrCat("weights ", FormatBytes(weight_bytes), ", KV cache up to ", FormatBytes(bytes),
-                " in ", Name(batch::FinestGroup(groups).dtype), ", buffers of a step ",
-                FormatBytes(step_bytes), ": ", std::lround(100 * Share()), " % of the ",
-                FormatBytes(free_bytes), " that were free");
+  const std::string on_host =
+      host_weight_bytes == 0
+          ? ""
+          : StrCat(" beside ", FormatBytes(host_weight_bytes), " of experts on the host");
+  return StrCat("weights ", FormatBytes(weight_bytes), on_host, ", KV cache up to ",
+                FormatBytes(bytes), " in ", Name(batch::FinestGroup(groups).dtype),
+                ", buffers of a step ", FormatBytes(step_bytes), ": ", std::lround(100 * Share()),
+                " % of the ", FormatBytes(free_bytes), " that were free");
 }
 
 Result<MemoryPlan> PlanMemory(const MemoryRequest& asked) {

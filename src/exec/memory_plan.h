@@ -42,6 +42,7 @@ struct MemoryPlan {
   std::string note;  // one line when the length or the drafts were cut to what fits; else empty
   // As they were asked for; `free_bytes` counts what the weights take as free.
   size_t weight_bytes = 0, step_bytes = 0, free_bytes = 0;
+  size_t host_weight_bytes = 0;  // of experts on the host, which count nowhere else
 
   // Of what was free: weights, KV cache and what a step needs. 0 to 1.
   double Share() const;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/str_cat.h"
 #include "files/architectures.h"
 #include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
 #include "model/layers/encoder_params.h"
+#include "model/layers/host_experts.h"
 #include "model/layers/layer_state.h"
 #include "model/layers/mamba.h"
 #include "weights/place.h"
@@ -26,19 +28,39 @@ void DropRepeats(std::vector<ops::BindRecord>* records) {
   *records = std::move(unique);
 }
 
-// What experts of the model's layers have, matrices and biases, lies in slots.
+// Whether it is what experts of the layer have, matrices or biases.
+bool IsOfExperts(const weights::ParamSpec& spec, int layer) {
+  return spec.experts > 0 && spec.name.starts_with(StrCat("layers.", layer, ".experts."));
+}
+
+bool IsOfExperts(const weights::ParamSpec& spec, std::span<const int> layers) {
+  return std::any_of(layers.begin(), layers.end(),
+                     [&](int layer) { return IsOfExperts(spec, layer); });
+}
+
+// What experts of the model's layers have lies in slots.
 void PutInSlots(const files::ModelConfig& config, int slots,
                 std::vector<weights::ParamSpec>* specs) {
   for (int layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layers[static_cast<size_t>(layer)].experts) continue;
-    const std::string prefix = StrCat("layers.", layer, ".experts.");
     for (weights::ParamSpec& spec : *specs) {
-      if (spec.experts == 0 || !spec.name.starts_with(prefix)) continue;
+      if (!IsOfExperts(spec, layer)) continue;
       for (int slot = 0; slot < slots; ++slot) {
         spec.slot_experts.push_back(slot % config.experts.count);
       }
     }
   }
+}
+
+weights::PlanOptions PlanOptionsOf(const files::ModelFiles& files, DType activation) {
+  const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
+  return {.naming = naming, .activation = activation, .quantization = files.config.quantization};
+}
+
+// One load of what lies in two memories, for whoever is told of it.
+weights::Progress Behind(size_t before, size_t all, const weights::Progress& progress) {
+  if (!progress) return {};
+  return [=](size_t done, size_t) { progress(before + done, all); };
 }
 
 }  // namespace
@@ -53,11 +75,20 @@ std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp
 
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
                                         const device::Device& device, DType activation,
-                                        int mtp_heads, int expert_slots) {
-  const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
-  return weights::PlanWeights(
-      Params(files.config, mtp_heads, expert_slots), *files.tensors, device,
-      {.naming = naming, .activation = activation, .quantization = files.config.quantization});
+                                        int mtp_heads, int expert_slots,
+                                        std::span<const int> host_layers) {
+  std::vector<weights::ParamSpec> specs = Params(files.config, mtp_heads, expert_slots);
+  std::erase_if(specs, [&](const auto& spec) { return IsOfExperts(spec, host_layers); });
+  return weights::PlanWeights(specs, *files.tensors, device, PlanOptionsOf(files, activation));
+}
+
+Result<weights::WeightPlan> PlanHostExperts(const files::ModelFiles& files,
+                                            const device::Device& host,
+                                            std::span<const int> host_layers) {
+  std::vector<weights::ParamSpec> specs = Params(files.config);
+  std::erase_if(specs, [&](const auto& spec) { return !IsOfExperts(spec, host_layers); });
+  return weights::PlanWeights(specs, *files.tensors, host,
+                              PlanOptionsOf(files, host.facts().activation));
 }
 
 Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& plan,
@@ -93,7 +124,10 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
 }
 
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,
-                                         device::Device& device, const ModelOptions& options) {
+                                         device::Device& device, const ModelOptions& options,
+                                         std::optional<weights::WeightPlan> host_plan) {
+  CHECK(host_plan.has_value() == !options.host_layers.empty(), options.host_layers.size(),
+        " layers on the host");
   ModelParts parts;
   parts.config = config;
   parts.options = options;
@@ -108,8 +142,18 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weigh
   if (options.records != nullptr) {
     options.records->insert(options.records->end(), plan.records.begin(), plan.records.end());
   }
-  SLUICE_ASSIGN_OR_RETURN(parts.parameters,
-                          weights::Place(std::move(plan), device, {.progress = options.progress}));
+  const size_t on_device = plan.bytes, on_host = host_plan ? host_plan->bytes : 0;
+  const size_t all = on_device + on_host;
+  SLUICE_ASSIGN_OR_RETURN(
+      parts.parameters,
+      weights::Place(std::move(plan), device, {.progress = Behind(0, all, options.progress)}));
+  if (host_plan) {
+    if (options.records != nullptr)
+      layers::HostExperts::TellOnHost(&host_plan->records, options.records);
+    SLUICE_ASSIGN_OR_RETURN(parts.host_parameters,
+                            weights::Place(*std::move(host_plan), *options.host,
+                                           {.progress = Behind(on_device, all, options.progress)}));
+  }
   auto model = layers::Decoder::Make(std::move(parts));
   if (options.records != nullptr) DropRepeats(options.records);
   return model;

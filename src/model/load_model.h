@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "files/model_files.h"
@@ -17,10 +19,17 @@ std::vector<weights::ParamSpec> Params(const files::ModelConfig& config, int mtp
                                        int expert_slots = 0);
 
 // What LoadModel will place; reads no weight bytes. The files must outlive it. kBadModel where they
-// do not fit the config; kUnimplemented where the device lacks a Linear for them.
+// do not fit the config; kUnimplemented where the device lacks a Linear for them. Without the
+// experts of ModelOptions::host_layers, which PlanHostExperts has.
 Result<weights::WeightPlan> PlanWeights(const files::ModelFiles& files,
                                         const device::Device& device, DType activation,
-                                        int mtp_heads = 0, int expert_slots = 0);
+                                        int mtp_heads = 0, int expert_slots = 0,
+                                        std::span<const int> host_layers = {});
+
+// Likewise what LoadModel will place on ModelOptions::host. REQUIRES: `host_layers` ascend.
+Result<weights::WeightPlan> PlanHostExperts(const files::ModelFiles& files,
+                                            const device::Device& host,
+                                            std::span<const int> host_layers);
 
 // How LoadModel will bind the ops that take scratch memory: the plan's linears, and attention.
 // kUnimplemented as LoadModel.
@@ -32,8 +41,10 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
 // Loads the weights onto `device` and binds every op. kOutOfMemory (before anything is allocated)
 // where the device is too small; kUnimplemented where the device lacks an op for this model.
 // REQUIRES: the plan was made for the device, for files of this config, options.activation,
-// options.mtp_heads and options.expert_slots.
+// options.mtp_heads, options.expert_slots and options.host_layers; `host_plan` is there where there
+// are such layers, and made for these and options.host.
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,
-                                         device::Device& device, const ModelOptions& options);
+                                         device::Device& device, const ModelOptions& options,
+                                         std::optional<weights::WeightPlan> host_plan = {});
 
 }  // namespace sluice::model

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "model/layers/activations.h"
+#include "model/layers/host_experts.h"
 
 namespace sluice::model {
 
@@ -13,6 +14,7 @@ Model::Model(ModelParts parts)
       groups_(LayerGroups(config_, options_)),
       group_of_(config_.layers.size() + static_cast<size_t>(options_.mtp_heads)),
       parameters_(std::move(parts.parameters)),
+      host_parameters_(std::move(parts.host_parameters)),
       device_(*parts.device) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (int layer : groups_[g].layers) group_of_[layer] = static_cast<int>(g);
@@ -96,6 +98,10 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
 
 size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options) {
   return layers::Activations::Bytes(config, options);
+}
+
+size_t HostExpertBytes(const ModelOptions& options) {
+  return layers::HostExperts::DeviceBytes(options);
 }
 
 int64_t Positions(const files::ModelConfig& config, const ModelOptions& options) {

@@ -31,6 +31,11 @@ struct ModelOptions {
   // Of each layer's experts, as experts::MapShape::slots; 0: they lie in their order. Those of
   // heads always do.
   int expert_slots = 0;
+  // Layers whose experts lie in the memory of the device `host`, which computes in the host's, and
+  // are computed there. They ascend, and each has experts. REQUIRES: where there are some,
+  // expert_slots is 0, and `host` outlives the model and is not the model's device.
+  std::vector<int> host_layers = {};
+  device::Device* host = nullptr;
   bool fake_balance_experts = false;  // tokens take experts in turn, whatever the router says
   weights::Progress progress;         // may be empty
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
@@ -40,7 +45,7 @@ struct ModelOptions {
 struct ModelParts {
   files::ModelConfig config;
   ModelOptions options;  // max_model_len resolved
-  weights::ParameterMap parameters;
+  weights::ParameterMap parameters, host_parameters;
   device::Device* device = nullptr;
 };
 
@@ -58,6 +63,7 @@ class Model {
   int group_of(int layer) const { return group_of_[layer]; }
   weights::ParameterMap& parameters() { return parameters_; }
   const weights::ParameterMap& parameters() const { return parameters_; }
+  const weights::ParameterMap& host_parameters() const { return host_parameters_; }
 
   // Bytes that a forward pass of options().max_tokens needs for activations.
   virtual size_t workspace_bytes() const = 0;
@@ -84,6 +90,7 @@ class Model {
   std::vector<batch::KvGroup> groups_;
   std::vector<int> group_of_;  // by layer
   weights::ParameterMap parameters_;
+  weights::ParameterMap host_parameters_;  // of the experts of options_.host_layers
   device::Device& device_;
 };
 
@@ -95,9 +102,11 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
 // Of the longest sequence: as the options say, or else as the model declares.
 int64_t Positions(const files::ModelConfig& config, const ModelOptions& options);
 
-// Model::workspace_bytes() of a model that is not loaded yet, and what its tables of angles take on
-// a device for options.max_model_len positions.
+// Model::workspace_bytes() of a model that is not loaded yet; what it takes on its device beside
+// that where layers have their experts on the host; and what its tables of angles take there for
+// options.max_model_len positions.
 size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);
+size_t HostExpertBytes(const ModelOptions& options);
 size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options);
 
 }  // namespace sluice::model

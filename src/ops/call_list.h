@@ -27,6 +27,7 @@ class CallList final : public device::Stream {
   Status Synchronize() override { return NotACall("a host wait"); }
   Status Record(device::Event&) override { return NotACall("an event"); }
   Status Wait(device::Event&) override { return NotACall("an event"); }
+  Status CallOnHost(std::function<Status()>) override { return NotACall("a call of the host"); }
 
  private:
   static Status NotACall(std::string_view what) {

@@ -259,6 +259,20 @@ class QueuedDevice::QueuedStream : public device::Stream {
       return OkStatus();
     });
   }
+  // The call finds the device's memory as closed as a host finds it.
+  Status CallOnHost(std::function<Status()> call) override {
+    std::lock_guard lock(device->state_->mutex);
+    ++device->counts_.host_calls;
+    if (queue->recording != nullptr && !device->facts_.captures_host_calls) {
+      return device->CaptureError(queue.get(), "a call of the host");
+    }
+    return device->Push(*this, [state = device->state_, call = std::move(call)] {
+      state->Protect(PROT_NONE);
+      Status status = call();
+      state->Protect(PROT_READ | PROT_WRITE);
+      return status;
+    });
+  }
   device::SubmitCounts counts() const override {
     std::lock_guard lock(device->state_->mutex);
     return queue->submitted;
@@ -386,6 +400,7 @@ QueuedDevice::QueuedDevice(const Options& options)
   facts_.host_threads = 0;
   facts_.pinned_memory = options.pinned_memory;
   facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
+  facts_.captures_host_calls = options.captures_host_calls;
   facts_.memory_bytes = options.memory_bytes;
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
          PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, ShortConv,

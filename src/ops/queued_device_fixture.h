@@ -25,6 +25,7 @@ class QueuedDevice : public device::Device {
     device::GraphSupport graphs = device::GraphSupport::kFull;
     size_t memory_bytes = size_t{1} << 30;
     bool check_each_op = false;
+    bool captures_host_calls = true;
     std::string piecewise_op;  // an op that graphs cannot hold
     // Of a linear's call, for each row, beside what it says that it needs.
     int64_t scratch_excess = 0;
@@ -34,6 +35,7 @@ class QueuedDevice : public device::Device {
     int64_t copies = 0, ops = 0, replays = 0, captures = 0, records = 0, waits = 0, syncs = 0;
     // Waits for an event that had more work on its stream behind it.
     int64_t overlapped_waits = 0;
+    int64_t host_calls = 0;                // put on streams or into graphs
     int64_t bytes_to_device = 0;           // of the copies
     std::map<std::string, int64_t> eager;  // of the ops, those outside of captures, by name
     int64_t sum() const { return copies + ops + replays + records + waits + syncs; }

@@ -230,5 +230,49 @@ TEST_P(DeviceContract, EventsOrderStreams) {
   EXPECT_EQ(Read(last.view()), Range(kBytes, 1));
 }
 
+TEST_P(DeviceContract, TheHostIsCalledInTheOrderOfTheStream) {
+  if (!device_->facts().pinned_memory) GTEST_SKIP() << "this device pins no memory";
+  constexpr size_t kBytes = size_t{4} << 20;
+  const Buffer numbers = Numbers(kBytes, 1), a = Make(kBytes);
+  const Buffer between = Make(kBytes, MemoryKind::kPinned);
+  ASSERT_TRUE(Copy({{a.view(), numbers.view()}}).ok());
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_TRUE(Copy({{between.view(), a.view()}}).ok());
+    ASSERT_TRUE(stream_
+                    ->CallOnHost([&] {
+                      for (size_t i = 0; i < kBytes; ++i)
+                        between.data()[i] = std::byte(static_cast<int>(between.data()[i]) + 1);
+                      return OkStatus();
+                    })
+                    .ok());
+    ASSERT_TRUE(Copy({{a.view(), between.view()}}).ok());
+  }
+  EXPECT_EQ(Read(a.view()), Range(kBytes, 5));
+}
+
+TEST_P(DeviceContract, AnErrorOfACalledHostIsToldToWhoeverWaits) {
+  const auto event = std::move(device_->CreateEvent()).value();
+  const auto fails = [] { return Status(StatusCode::kInternal, "the host's own error"); };
+  Status told = stream_->CallOnHost(fails);
+  if (told.ok()) {
+    ASSERT_TRUE(stream_->Record(*event).ok());
+    told = event->Synchronize();
+    if (told.ok()) told = stream_->Synchronize();
+  }
+  EXPECT_EQ(told.message(), "the host's own error");
+  (void)stream_->Synchronize();
+  // It was told, and the stream is as before.
+  bool called = false;
+  ASSERT_TRUE(stream_
+                  ->CallOnHost([&] {
+                    called = true;
+                    return OkStatus();
+                  })
+                  .ok());
+  ASSERT_TRUE(stream_->Record(*event).ok());
+  EXPECT_TRUE(event->Synchronize().ok());
+  EXPECT_TRUE(called);
+}
+
 }  // namespace
 }  // namespace sluice::device

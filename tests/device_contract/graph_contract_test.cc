@@ -122,6 +122,41 @@ TEST_P(GraphContract, PinnedMemoryIsReadAndWrittenByEachReplay) {
   }
 }
 
+TEST_P(GraphContract, EachReplayCallsTheHostWhereGraphsHoldSuchCalls) {
+  if (!device_->facts().pinned_memory) GTEST_SKIP() << "this device pins no memory";
+  const Buffer given = Make(256, MemoryKind::kPinned);
+  int calls = 0;
+  const auto graph = device_->Capture(*stream_, nullptr, [&](Stream& stream) -> Status {
+    const CopyItem down{given.view(), in_.view()}, up{out_.view(), given.view()};
+    SLUICE_RETURN_IF_ERROR(device_->Copy(stream, {&down, 1}));
+    SLUICE_RETURN_IF_ERROR(stream.CallOnHost([&] {
+      ++calls;
+      for (size_t i = 0; i < 256; ++i)
+        given.data()[i] = std::byte(static_cast<int>(given.data()[i]) + 7);
+      return OkStatus();
+    }));
+    return device_->Copy(stream, {&up, 1});
+  });
+  if (!device_->facts().captures_host_calls) {
+    EXPECT_EQ(graph.status().code(), StatusCode::kFailedPrecondition);
+    return;
+  }
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(calls, 0);
+  const Buffer source = Make(256, MemoryKind::kHost), kept = Make(20 * 256);
+  for (int round = 0; round < 20; ++round) {
+    for (size_t i = 0; i < 256; ++i) source.data()[i] = static_cast<std::byte>(round + i);
+    ASSERT_TRUE((*graph)->Replay(*stream_, Params(source)).ok());
+    const size_t at = 256 * static_cast<size_t>(round);
+    ASSERT_TRUE(Copy({{Part(kept, at, 256), out_.view()}}).ok());
+  }
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(calls, 20);
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(Read(Part(kept, 256 * static_cast<size_t>(round), 256)), Range(256, round + 7));
+  }
+}
+
 TEST_P(GraphContract, AReplayWithOtherValuesIsRefusedAndChangesNothing) {
   const auto graph = Capture();
   ASSERT_TRUE(graph.ok());

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """/admin/experts over a tiny model with experts that lie among ranks: shown, moved by hand and by
-their loads while answers are written, and wrong orders refused.
+their loads while answers are written, and wrong orders refused; and experts on the host beside an
+OpenCL device.
 
 Usage: experts_test.py PROGRAM [unittest options]
 """
@@ -149,11 +150,36 @@ class ExpertsTest(unittest.TestCase):
         for options, words in ((("--expert-ranks", "3"), "cannot share 8 experts"),
                                (("--redundant-experts", "2"), "--expert-ranks"),
                                (("--expert-ranks", "2", "--expert-balance-interval", "often"), "3000"),
-                               (("--expert-ranks", "2", "--expert-migration-bytes", "0"), "0")):
+                               (("--expert-ranks", "2", "--expert-migration-bytes", "0"), "0"),
+                               (("--expert-ranks", "2", "--experts-on", "host"), "--expert-ranks 2"),
+                               (("--experts-on", "host:0-2"), "names layer 2; the model has 2"),
+                               (("--experts-on", "gpu"), "none of auto, device, host")):
             run = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", *options], capture_output=True,
                                  text=True, timeout=60, check=False)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertIn(words, run.stderr)
+
+
+class ExpertsOnTheHostTest(unittest.TestCase):
+    def test_they_answer_alike_whoever_asks_beside_and_are_counted(self):
+        devices = subprocess.run([PROGRAM, "devices"], capture_output=True, text=True, timeout=60, check=True).stdout
+        if "xpu:0" not in devices:
+            self.skipTest("no OpenCL device")
+        host = ("--device", "xpu", "--experts-on", "host")
+        with Serving(PROGRAM, *host, model=MODEL, stderr=subprocess.PIPE) as server:
+            alone = answers(server)
+            beside = []
+            threads = [threading.Thread(target=lambda: beside.append(answers(server))) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(beside, [alone] * 3)
+            self.assertGreater(server.json("GET", "/admin/experts")[1]["choices"], 0)
+            server.process.terminate()
+            log = server.process.stderr.read()
+            server.process.stderr.close()
+        self.assertRegex(log, r"memory: weights \S+ \S+ beside \S+ \S+ of experts on the host")
 
 
 if __name__ == "__main__":

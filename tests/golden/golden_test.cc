@@ -161,10 +161,18 @@ size_t CountDifferent(const std::vector<float>& a, const std::vector<float>& b) 
   return count;
 }
 
+// All models, or where experts are to lie on the host those that have some.
+bool TakesPart(const std::string& model) {
+  if (!ExpertsOnHost()) return true;
+  const auto files = files::OpenModel(Folder() + model);
+  return files.ok() && files->config.experts.count > 0;
+}
+
 std::vector<std::string> Folders(const std::string& kind = "models") {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(Folder() + kind)) {
-    names.push_back(entry.path().filename());
+    const std::string name = entry.path().filename();
+    if (TakesPart(kind + "/" + name)) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -173,7 +181,9 @@ std::vector<std::string> Folders(const std::string& kind = "models") {
 std::vector<std::string> Ggufs() {
   std::vector<std::string> names;
   const Json index = ReadJson(Folder() + "gguf/index.json");
-  for (const auto& [name, entry] : index.items()) names.push_back(name);
+  for (const auto& [name, entry] : index.items()) {
+    if (TakesPart("gguf/" + name + ".gguf")) names.push_back(name);
+  }
   return names;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "device/resolver.h"
 #include "model/load_model.h"
@@ -27,6 +28,28 @@ std::string TestDevice() {
   return name == nullptr ? "cpu" : name;
 }
 
+bool ExpertsOnHost() {
+  const char* const where = std::getenv("SLUICE_GOLDEN_EXPERTS_ON");
+  return where != nullptr && std::string_view(where) == "host";
+}
+
+Result<std::optional<weights::WeightPlan>> ModelRunner::PlanHost(const device::OpenOptions& open,
+                                                                 model::ModelOptions* options) {
+  if (!ExpertsOnHost() || !device_->facts().device_memory)
+    return std::optional<weights::WeightPlan>();
+  for (int layer = 0; layer < files_.config.num_layers; ++layer) {
+    if (files_.config.layers[layer].experts) options->host_layers.push_back(layer);
+  }
+  if (options->host_layers.empty()) return std::optional<weights::WeightPlan>();
+  SLUICE_ASSIGN_OR_RETURN(const device::Resolution resolution,
+                          device::ResolveDevice("cpu", device::LinkedBackends()));
+  SLUICE_ASSIGN_OR_RETURN(host_, resolution.Open(open));
+  options->host = host_.get();
+  SLUICE_ASSIGN_OR_RETURN(weights::WeightPlan plan,
+                          model::PlanHostExperts(files_, *host_, options->host_layers));
+  return std::optional<weights::WeightPlan>(std::move(plan));
+}
+
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                                                        model::ModelOptions options, int sequences,
                                                        const device::OpenOptions& device_options,
@@ -37,11 +60,13 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(files::ModelFiles files,
                           device::ResolveDevice(device, device::LinkedBackends()));
   SLUICE_ASSIGN_OR_RETURN(runner->device_, resolution.Open(device_options));
   SLUICE_ASSIGN_OR_RETURN(runner->stream_, runner->device_->CreateStream());
-  SLUICE_ASSIGN_OR_RETURN(
-      weights::WeightPlan plan,
-      model::PlanWeights(runner->files_, *runner->device_, options.activation, options.mtp_heads));
-  SLUICE_ASSIGN_OR_RETURN(runner->model_, model::LoadModel(runner->files_.config, std::move(plan),
-                                                           *runner->device_, options));
+  SLUICE_ASSIGN_OR_RETURN(auto host_plan, runner->PlanHost(device_options, &options));
+  SLUICE_ASSIGN_OR_RETURN(weights::WeightPlan plan,
+                          model::PlanWeights(runner->files_, *runner->device_, options.activation,
+                                             options.mtp_heads, 0, options.host_layers));
+  SLUICE_ASSIGN_OR_RETURN(runner->model_,
+                          model::LoadModel(runner->files_.config, std::move(plan), *runner->device_,
+                                           options, std::move(host_plan)));
   SLUICE_RETURN_IF_ERROR(runner->AllocateKv(sequences));
   SLUICE_ASSIGN_OR_RETURN(
       runner->workspace_,

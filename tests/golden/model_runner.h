@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct Chunk {
 
 // Where the tests run: SLUICE_GOLDEN_DEVICE, as --device takes it; the CPU without it.
 std::string TestDevice();
+
+// Whether all experts lie on the host beside that device: SLUICE_GOLDEN_EXPERTS_ON is "host".
+bool ExpertsOnHost();
 
 class ModelRunner {
  public:
@@ -59,6 +63,10 @@ class ModelRunner {
 
  private:
   ModelRunner() = default;
+  // Experts to be placed on the host beside a device with memory of its own, if ExpertsOnHost() and
+  // there are some.
+  Result<std::optional<weights::WeightPlan>> PlanHost(const device::OpenOptions& open,
+                                                      model::ModelOptions* options);
   Status AllocateKv(int sequences);
   // Of a layer of the model's group `group` whose KV is as `desc` says.
   Result<ops::PagedKv> AllocateLayer(const batch::KvGroup& desc, int group);
@@ -86,6 +94,7 @@ class ModelRunner {
 
   files::ModelFiles files_;
   std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Device> host_;  // that has the experts; may be null
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<model::Model> model_;
   std::vector<device::Buffer> pools_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 
 #include "device/device.h"
@@ -27,6 +28,7 @@ class CpuStream : public device::Stream {
   Status Synchronize() override { return OkStatus(); }
   Status Record(device::Event&) override { return OkStatus(); }
   Status Wait(device::Event&) override { return OkStatus(); }
+  Status CallOnHost(std::function<Status()> call) override { return call(); }
 
   ThreadPool& pool() const { return *pool_; }
   const device::DeviceFacts& facts() const { return *facts_; }

@@ -59,6 +59,7 @@ namespace sluice::cuda {
   X(cuKernelGetAttribute) \
   X(cuKernelSetAttribute) \
   X(cuKernelGetParamInfo) \
+  X(cuLaunchHostFunc) \
   X(cuLaunchKernelEx) \
   X(cuTensorMapEncodeTiled)
 // clang-format on

@@ -49,6 +49,7 @@ DeviceFacts FactsOfDevice(CUdevice device, int index, const std::string& driver)
   facts.device_memory = facts.runs_beside_host = true;
   facts.pinned_memory = true;
   facts.graphs = device::GraphSupport::kFull;
+  facts.captures_host_calls = true;
   facts.graph_launch_bytes = kGraphLaunchBytes;
   facts.code_bytes = kCodeBytes;
   return facts;

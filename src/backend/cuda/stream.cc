@@ -1,8 +1,34 @@
 #include "backend/cuda/stream.h"
 
+#include <utility>
+
 #include "base/str_cat.h"
 
 namespace sluice::cuda {
+
+HostCalls::Call* HostCalls::Add(std::function<Status()> make, bool captured) {
+  once_.remove_if([](const Call& call) { return call.over.load(std::memory_order_acquire); });
+  Call& call = (captured ? captured_ : once_).emplace_back();
+  call.of = this;
+  call.make = std::move(make);
+  return &call;
+}
+
+void HostCalls::Make(void* data) {
+  Call& call = *static_cast<Call*>(data);
+  Status status = call.make();
+  if (!status.ok()) {
+    const std::lock_guard lock(call.of->mutex_);
+    if (call.of->error_.ok()) call.of->error_ = std::move(status);
+  }
+  call.over.store(true, std::memory_order_release);  // `call` may be gone from here on
+}
+
+Status HostCalls::TakeError() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(error_, OkStatus());
+}
+
 Result<std::unique_ptr<device::Event>> CudaEvent::Create(Context* context, bool timed) {
   SLUICE_RETURN_IF_ERROR(context->Enter());
   CUevent event = nullptr;
@@ -18,7 +44,8 @@ CudaEvent::~CudaEvent() {
 
 Status CudaEvent::Synchronize() {
   SLUICE_RETURN_IF_ERROR(context_->Enter());
-  return Check(TheDriver().cuEventSynchronize(event_), "waiting for an event");
+  SLUICE_RETURN_IF_ERROR(Check(TheDriver().cuEventSynchronize(event_), "waiting for an event"));
+  return calls_ == nullptr ? OkStatus() : calls_->TakeError();
 }
 
 bool CudaEvent::Done() {
@@ -77,14 +104,16 @@ Status CudaStream::CheckNotCapturing(std::string_view what) const {
 Status CudaStream::Synchronize() {
   SLUICE_RETURN_IF_ERROR(CheckNotCapturing("a wait for the stream"));
   SLUICE_RETURN_IF_ERROR(Enter());
-  return Call(TheDriver().cuStreamSynchronize(stream_), "waiting for the stream");
+  SLUICE_RETURN_IF_ERROR(Call(TheDriver().cuStreamSynchronize(stream_), "waiting for the stream"));
+  return host_calls_->TakeError();
 }
 
 Status CudaStream::Record(device::Event& event) {
   SLUICE_RETURN_IF_ERROR(CheckNotCapturing("an event"));
   SLUICE_RETURN_IF_ERROR(Enter());
-  const CUevent handle = static_cast<CudaEvent&>(event).handle();
-  return Call(TheDriver().cuEventRecord(handle, stream_), "recording an event");
+  auto& recorded = static_cast<CudaEvent&>(event);
+  recorded.Follow(host_calls_);
+  return Call(TheDriver().cuEventRecord(recorded.handle(), stream_), "recording an event");
 }
 
 Status CudaStream::Wait(device::Event& event) {
@@ -93,6 +122,13 @@ Status CudaStream::Wait(device::Event& event) {
   const CUevent handle = static_cast<CudaEvent&>(event).handle();
   return Call(TheDriver().cuStreamWaitEvent(stream_, handle, CU_EVENT_WAIT_DEFAULT),
               "waiting for an event");
+}
+
+Status CudaStream::CallOnHost(std::function<Status()> call) {
+  SLUICE_RETURN_IF_ERROR(Enter());
+  return Call(TheDriver().cuLaunchHostFunc(stream_, &HostCalls::Make,
+                                           host_calls_->Add(std::move(call), capturing_)),
+              "a call of the host");
 }
 
 void CudaStream::BeginCapture() {

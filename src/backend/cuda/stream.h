@@ -1,6 +1,11 @@
 // Streams and events over the driver's. One thread at a time may use a stream.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "backend/cuda/context.h"
@@ -21,6 +26,28 @@ struct StreamHome {
   CublasLt* cublaslt = nullptr;
 };
 
+// Calls of the host that a stream was given. The driver makes them on a thread of its own, where
+// nobody may call the driver. Any thread.
+class HostCalls {
+ public:
+  // Kept until it was made or, `captured`, as long as this: a graph may call it any time.
+  struct Call {
+    HostCalls* of = nullptr;
+    std::function<Status()> make;
+    std::atomic<bool> over = false;
+  };
+  Call* Add(std::function<Status()> make, bool captured);
+  // The driver's entry.
+  static void CUDA_CB Make(void* call);
+  // The first error of a call since the last one was taken.
+  Status TakeError();
+
+ private:
+  std::mutex mutex_;
+  std::list<Call> once_, captured_;  // by the thread of the stream alone
+  Status error_;                     // guarded by mutex_
+};
+
 class CudaEvent : public device::Event {
  public:
   static Result<std::unique_ptr<device::Event>> Create(Context* context, bool timed);
@@ -29,11 +56,14 @@ class CudaEvent : public device::Event {
   bool Done() override;
   Result<double> SecondsSince(device::Event& earlier) override;
   CUevent handle() const { return event_; }
+  // It was recorded on a stream with these calls.
+  void Follow(std::shared_ptr<HostCalls> calls) { calls_ = std::move(calls); }
 
  private:
   CudaEvent(Context* context, CUevent event) : context_(context), event_(event) {}
   Context* const context_;
   const CUevent event_;
+  std::shared_ptr<HostCalls> calls_;  // null: never recorded
 };
 
 class CudaStream : public device::Stream {
@@ -46,6 +76,7 @@ class CudaStream : public device::Stream {
   Status Synchronize() override;
   Status Record(device::Event& event) override;
   Status Wait(device::Event& event) override;
+  Status CallOnHost(std::function<Status()> call) override;
   device::SubmitCounts counts() const override { return counts_; }
 
   Status Enter() const { return home_.context->Enter(); }
@@ -85,6 +116,7 @@ class CudaStream : public device::Stream {
   bool capturing_ = false;
   device::SubmitCounts before_capture_;
   device::ScratchMemory scratch_;
+  const std::shared_ptr<HostCalls> host_calls_ = std::make_shared<HostCalls>();
 };
 
 // REQUIRES: `stream` was made by a CUDA device.

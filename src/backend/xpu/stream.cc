@@ -173,6 +173,12 @@ Status XpuStream::Wait(device::Event& event) {
                "clEnqueueBarrierWithWaitList");
 }
 
+Status XpuStream::CallOnHost(std::function<Status()> call) {
+  SLUICE_RETURN_IF_ERROR(CheckNotRecording("a call of the host"));
+  SLUICE_RETURN_IF_ERROR(Drain());
+  return call();
+}
+
 Result<cl_kernel> XpuStream::MakeKernel(const KernelId& id, std::string_view options) {
   SLUICE_ASSIGN_OR_RETURN(const cl_program program, context_->programs().Get(id.program, options));
   cl_int error = CL_SUCCESS;

@@ -5,6 +5,7 @@
 // Synchronize, or by that of an event recorded behind it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,6 +79,8 @@ class XpuStream : public device::Stream {
   Status Synchronize() override;
   Status Record(device::Event& event) override;
   Status Wait(device::Event& event) override;
+  // Waits for the queue, and calls.
+  Status CallOnHost(std::function<Status()> call) override;
 
   // Runs or records a kernel. No groups: nothing.
   Status Launch(const KernelId& id, std::string_view options, const LaunchShape& shape,

@@ -12,11 +12,14 @@
 
 namespace sluice::model::layers {
 
+class HostExperts;
+
 struct Binder {
   const files::ModelConfig& config;
   const ModelOptions& options;
   const weights::ParameterMap& parameters;
   const ops::OpTable& table;
+  const HostExperts* host_experts = nullptr;  // of the layers that have some; null: none has
 
   template <class Op>
   Result<ops::Bound<Op>> Bind(const typename Op::Desc& desc) const {

@@ -17,7 +17,12 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
         "blocks in parallel have no norm that adds the first");
   CHECK(!(config.parallel_norms && config.experts.count > 0),
         "experts keep what waits to be added in the same memory");
-  const Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
+  Binder binder{config, model->options_, model->parameters_, model->device_.ops()};
+  if (!model->options_.host_layers.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(model->host_experts_,
+                            HostExperts::Make(model->device_, binder, model->host_parameters_));
+    binder.host_experts = model->host_experts_.get();
+  }
   SLUICE_ASSIGN_OR_RETURN(model->embedding_,
                           TokenEmbedding::Make(binder, binder.Get("embedding")->tensor));
   if (config.embedding_norm) {

@@ -14,6 +14,7 @@
 #include "model/layers/gated_conv.h"
 #include "model/layers/gated_delta_net.h"
 #include "model/layers/head_vector.h"
+#include "model/layers/host_experts.h"
 #include "model/layers/latent_attention.h"
 #include "model/layers/lightning_attention.h"
 #include "model/layers/mamba.h"
@@ -73,9 +74,10 @@ class Decoder : public Model {
   Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;
 
   TokenEmbedding embedding_;
-  Norm embedding_norm_;          // unbound: the model has none
-  RopeTable rope_, local_rope_;  // the second is empty unless a layer uses it
-  HeadVector slopes_, ones_;     // AttentionTables; empty unless the model has them
+  Norm embedding_norm_;                        // unbound: the model has none
+  RopeTable rope_, local_rope_;                // the second is empty unless a layer uses it
+  HeadVector slopes_, ones_;                   // AttentionTables; empty unless the model has them
+  std::unique_ptr<HostExperts> host_experts_;  // null: the device has all
   std::vector<Block> blocks_;
   bool adds_to_normed_ = false;  // what the blocks' last products add to is what norms give
   bool branch_is_free_ = false;  // no block or pooling uses Activations::branch

@@ -4,7 +4,6 @@
 
 #include "base/str_cat.h"
 #include "model/layers/decoder_params.h"
-#include "model/layers/mlp.h"
 
 namespace sluice::model::layers {
 
@@ -40,8 +39,6 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   mlp.router_ = FusedLinear::Make(binder, prefix + "router");
   const bool mapped = binder.options.expert_slots > 0 && mlp.counts_row_ >= 0;
   const int slots = mapped ? binder.options.expert_slots : experts.count;
-  mlp.first_ = MatricesOf(binder, prefix + (config.plain_mlp ? "up" : "gate_up"), slots);
-  mlp.down_ = MatricesOf(binder, prefix + "down", slots);
   if (experts.bias) mlp.score_bias_ = binder.Get(prefix + "score_bias")->tensor;
   if (experts.scales) mlp.scales_ = binder.Get(prefix + "scales")->tensor;
   if (experts.beside_dense) {
@@ -69,77 +66,17 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
         mlp.map_, binder.Bind<ops::MapExperts>(
                       {.experts = experts.count, .slots = slots, .top_k = experts.per_token}));
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      mlp.group_, binder.Bind<ops::GroupExperts>({.experts = slots, .top_k = experts.per_token}));
-  if (experts.weighs_inputs) {
+  if (binder.host_experts != nullptr && binder.host_experts->Has(layer)) {
+    mlp.host_ = binder.host_experts;
+    SLUICE_ASSIGN_OR_RETURN(mlp.products_, mlp.host_->MakeProducts(layer));
     SLUICE_ASSIGN_OR_RETURN(
-        mlp.scale_,
-        binder.Bind<ops::ScaleExperts>(
-            {.activation = activation,
-             .top_k = experts.per_token,
-             .width = config.plain_mlp ? int64_t{experts.width} : 2 * int64_t{experts.width}}));
-  }
-  if (config.plain_mlp) {
-    SLUICE_ASSIGN_OR_RETURN(
-        mlp.plain_,
-        binder.Bind<ops::PlainActivation>(
-            {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(
-        mlp.gated_,
-        binder.Bind<ops::GatedActivation>(
-            {.kind = ActivationOf(config), .activation = activation, .width = experts.width}));
+        mlp.count_, binder.Bind<ops::GroupExperts>({.experts = slots, .top_k = experts.per_token}));
+    return mlp;
   }
   const bool adds = BlocksAdd(config);
-  SLUICE_ASSIGN_OR_RETURN(
-      mlp.combine_,
-      binder.Bind<ops::CombineExperts>({.out = adds ? ops::ResidualDType(activation) : activation,
-                                        .top_k = experts.per_token,
-                                        .width = config.hidden_size,
-                                        .residual = adds}));
+  const DType out = adds ? ops::ResidualDType(activation) : activation;
+  SLUICE_ASSIGN_OR_RETURN(mlp.products_, ExpertProducts::Make(binder, layer, slots, out, adds));
   return mlp;
-}
-
-ExpertMlp::Matrices ExpertMlp::MatricesOf(const Binder& binder, const std::string& name,
-                                          int experts) {
-  Matrices matrices = {.weight = binder.Get(name), .bias = {}};
-  if (!binder.config.experts.product_biases) return matrices;
-  ops::Tensor bias = binder.Get(name + "_bias")->tensor;
-  bias.rank = 2;
-  bias.dims[1] = bias.dims[0] / experts;
-  bias.dims[0] = experts;
-  bias.strides[0] = bias.dims[1];
-  bias.strides[1] = 1;
-  matrices.bias = bias;
-  return matrices;
-}
-
-Status ExpertMlp::Multiply(device::Stream& stream, const Matrices& matrices, const Activations& a,
-                           const ops::Tensor& x, const ops::Tensor& tokens,
-                           const ops::Tensor& out) const {
-  for (const weights::LinearPart& part : matrices.weight->parts) {
-    ops::GroupedLinear::Args args;
-    args.x = x;
-    args.tokens = tokens;
-    args.starts = StartsOf(a);
-    args.weight = &part.weight;
-    const int64_t rows = part.grouped.desc().each.n;
-    if (!matrices.bias.empty()) args.bias = matrices.bias.Columns(part.row_begin, rows);
-    args.out = out.Columns(part.row_begin, rows);
-    SLUICE_RETURN_IF_ERROR(part.grouped(stream, args));
-  }
-  return OkStatus();
-}
-
-Status ExpertMlp::Group(ForwardContext& context, const DeviceBatch& batch,
-                        const Activations& a) const {
-  ops::GroupExperts::Args args{.ids = a.expert_ids,
-                               .starts = StartsOf(a),
-                               .tokens = a.expert_tokens,
-                               .places = a.expert_places};
-  args.counts = RowOf(map_.bound() ? context.expert_slot_counts : context.expert_counts);
-  if (!args.counts.empty()) args.counted = batch.query_start.Rows(batch.sequences(), 1);
-  return group_(*context.stream, args);
 }
 
 Status ExpertMlp::Map(ForwardContext& context, const DeviceBatch& batch,
@@ -162,8 +99,16 @@ ops::Tensor ExpertMlp::RowOf(const ops::Tensor& all) const {
   return row;
 }
 
-ops::Tensor ExpertMlp::StartsOf(const Activations& a) const {
-  return a.expert_starts.Rows(0, group_.desc().experts + 1);
+Status ExpertMlp::Count(ForwardContext& context, const DeviceBatch& batch,
+                        const Activations& a) const {
+  const ops::Tensor counts = RowOf(context.expert_counts);
+  if (counts.empty()) return OkStatus();
+  return count_(*context.stream, {.ids = a.expert_ids,
+                                  .starts = a.expert_starts,
+                                  .tokens = a.expert_tokens,
+                                  .places = a.expert_places,
+                                  .counts = counts,
+                                  .counted = batch.query_start.Rows(batch.sequences(), 1)});
 }
 
 Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
@@ -183,21 +128,20 @@ Status ExpertMlp::operator()(ForwardContext& context, const DeviceBatch& batch,
   }
   if (norm_.bound()) SLUICE_RETURN_IF_ERROR(norm_(stream, a));
   if (map_.bound()) SLUICE_RETURN_IF_ERROR(Map(context, batch, a));
-  SLUICE_RETURN_IF_ERROR(Group(context, batch, a));
-  const ops::Tensor& inner = plain_.bound() ? a.expert_gated : a.expert_gate_up;
-  SLUICE_RETURN_IF_ERROR(Multiply(stream, first_, a, a.normed, a.expert_tokens, inner));
-  if (scale_.bound()) {
-    SLUICE_RETURN_IF_ERROR(
-        scale_(stream, {.x = inner, .weights = a.expert_weights, .places = a.expert_places}));
+  if (host_ != nullptr) {
+    SLUICE_RETURN_IF_ERROR(Count(context, batch, a));
+    return (*host_)(stream, products_, batch, a, residual, out);
   }
-  SLUICE_RETURN_IF_ERROR(plain_.bound() ? plain_(stream, {inner})
-                                        : gated_(stream, {inner, a.expert_gated}));
-  SLUICE_RETURN_IF_ERROR(Multiply(stream, down_, a, a.expert_gated, {}, a.expert_out));
-  return combine_(stream, {.y = a.expert_out,
-                           .weights = a.expert_weights,
-                           .places = a.expert_places,
-                           .residual = residual,
-                           .out = out});
+  ExpertProducts::Args args{.x = a.normed,
+                            .ids = a.expert_ids,
+                            .weights = a.expert_weights,
+                            .counts = {},
+                            .counted = {},
+                            .residual = residual,
+                            .out = out};
+  args.counts = RowOf(map_.bound() ? context.expert_slot_counts : context.expert_counts);
+  if (!args.counts.empty()) args.counted = batch.query_start.Rows(batch.sequences(), 1);
+  return products_(stream, args, a);
 }
 
 }  // namespace sluice::model::layers

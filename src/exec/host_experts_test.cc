@@ -1,0 +1,175 @@
+// Steps of a model whose experts lie on the host beside a device: the same bits as with all on the
+// device where both compute alike, in graphs, in pieces and without.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exec/executor_fixture.h"
+#include "exec/experts_on.h"
+
+namespace sluice::exec {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<int32_t> kPrompt = {5, 17, 101, 44, 3, 60, 9, 77, 50, 31, 6, 20, 12};
+
+struct Drawn {
+  int32_t id = 0;
+  float logprob = 0;
+  friend bool operator==(const Drawn&, const Drawn&) = default;
+  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
+};
+
+// What `sequences` sequences draw side by side, as many steps in flight as the device has room for;
+// by sequence, of which the first ones draw the same whoever is beside them.
+std::vector<std::vector<Drawn>> Generate(TinyExecutor* tiny, int steps, int sequences,
+                                         uint64_t step = 0) {
+  std::vector<std::vector<Drawn>> drawn(static_cast<size_t>(sequences));
+  const auto finish = [&] {
+    batch::StepResult result;
+    const Status status = tiny->Finish(&result);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (size_t i = 0; i < result.tokens.size(); ++i)
+      drawn[i].push_back({result.tokens[i].id, result.tokens[i].logprob});
+  };
+  batch::SamplingParams params;
+  params.temperature = 0.0f;
+  params.top_logprobs = 2;
+  for (int i = 0; i < steps; ++i) {
+    PlanBuilder plan(++step, tiny->model->groups().size());
+    for (int slot = 0; slot < sequences; ++slot) {
+      const auto length = static_cast<int>(kPrompt.size()) - slot;
+      if (i == 0) {
+        const std::vector<int32_t> prompt(kPrompt.begin(), kPrompt.begin() + length);
+        plan.Start(slot, params, prompt).Entry(slot, 0, prompt, {{length - 1}});
+      } else {
+        plan.Entry(slot, length + i - 1, {batch::kLastDrawn}, {{0}});
+      }
+    }
+    const Status status = tiny->Launch(std::move(plan.plan()));
+    EXPECT_TRUE(status.ok()) << status.message();
+    if (!status.ok()) return drawn;
+    if (static_cast<int>(tiny->steps.size()) == tiny->executor->Info().depth) finish();
+  }
+  while (!tiny->steps.empty()) finish();
+  return drawn;
+}
+
+std::vector<int> AllLayers(const std::string& model) {
+  return ExpertLayers(
+      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + model)->config);
+}
+
+TinyExecutor Open(const std::string& model, const std::string& device, std::vector<int> layers) {
+  return TinyExecutor(model, 0, device, device::GraphSupport::kFull, DType::kF16, 0, nullptr, {},
+                      std::move(layers));
+}
+
+constexpr int kSteps = 24;
+
+class HostExperts : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+// The queued device computes with the CPU's kernels, so not a bit differs.
+TEST_P(HostExperts, GiveTheBitsOfThoseOnTheDevice) {
+  const auto& [device, model] = GetParam();
+  TinyExecutor with = Open(model, device, {});
+  const auto expected = Generate(&with, kSteps, 3);
+  ASSERT_EQ(expected[2].size(), size_t{kSteps});
+  ASSERT_TRUE(with.executor->ReadExpertLoads().ok());
+  std::vector<int> layers = AllLayers(model);
+  for (int round = 0; round < 2; ++round) {
+    TinyExecutor host = Open(model, device, layers);
+    EXPECT_EQ(Generate(&host, kSteps, 3), expected) << layers.size() << " layers";
+    EXPECT_LT(host.model->parameters().bytes(), with.model->parameters().bytes());
+    EXPECT_GT(host.model->host_parameters().bytes(), 0u);
+    EXPECT_GT(host.queued().counts().host_calls, 0);
+    // What tokens are given is counted as ever.
+    ASSERT_TRUE(host.executor->ReadExpertLoads().ok());
+    EXPECT_EQ(host.executor->ExpertLoads()->choices(), with.executor->ExpertLoads()->choices());
+    layers.resize(1);
+  }
+}
+
+TEST_P(HostExperts, GiveASequenceTheSameBitsBesideAnyone) {
+  const auto& [device, model] = GetParam();
+  TinyExecutor host = Open(model, device, AllLayers(model));
+  const auto alone = Generate(&host, kSteps, 1);
+  TinyExecutor again = Open(model, device, AllLayers(model));
+  EXPECT_EQ(Generate(&again, kSteps, 5)[0], alone[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, HostExperts,
+    // MXFP4 with biases; scores with a bias beside shared experts; weights on what experts read; a
+    // dense part beside.
+    ::testing::Values(std::pair("pinned", "qwen3_moe"), std::pair("chunks", "qwen3_moe"),
+                      std::pair("nographs", "qwen3_moe"), std::pair("noattention", "qwen3_moe"),
+                      std::pair("checked", "qwen3_moe"), std::pair("nohostcalls", "qwen3_moe"),
+                      std::pair("pinned", "gpt_oss"), std::pair("pinned", "deepseek_v3"),
+                      std::pair("pinned", "llama4"), std::pair("pinned", "gemma4_moe"),
+                      std::pair("pinned", "qwen2_moe")),
+    [](const auto& test) { return StrCat(test.param.first, "_", test.param.second); });
+
+TEST(HostExpertsInGraphs, AreCalledByReplaysOrBetweenThem) {
+  for (const char* const device : {"pinned", "nohostcalls"}) {
+    TinyExecutor host = Open("qwen3_moe", device, AllLayers("qwen3_moe"));
+    const uint64_t layers = AllLayers("qwen3_moe").size();
+    Generate(&host, kSteps, 2);
+    EXPECT_FALSE(host.executor->captured().empty()) << device;
+    const ops::QueuedDevice::Counts counts = host.queued().counts();
+    EXPECT_GT(counts.replays, 0) << device;
+    // A replay calls what it holds without being told again.
+    if (std::string_view(device) == "pinned") {
+      EXPECT_LT(counts.host_calls, static_cast<int64_t>(layers) * kSteps);
+    } else {
+      EXPECT_GE(counts.host_calls, static_cast<int64_t>(layers) * kSteps);
+    }
+  }
+}
+
+TEST(HostExpertsOnADevice, AStepThatFailsDisturbsNoneBehindIt) {
+  TinyExecutor host = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
+  constexpr int kFailing = 6;
+  for (int failing = 0; failing < kFailing; ++failing) {
+    host.queued().FailOp(failing % 2 == 0 ? "route_experts" : "norm", 1 + failing % 2);
+    PlanBuilder plan(static_cast<uint64_t>(failing) + 1, host.model->groups().size());
+    plan.Start(0, {}, kPrompt).Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
+    EXPECT_FALSE(host.Run(std::move(plan.plan())).ok());
+  }
+  TinyExecutor fresh = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
+  EXPECT_EQ(Generate(&host, kSteps, 2, kFailing), Generate(&fresh, kSteps, 2));
+}
+
+TEST(HostExpertsOnADevice, TakeNothingOfItsMemoryForTheirWeights) {
+  const auto files =
+      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();
+  const auto device = OpenTestDevice("pinned"), host = OpenTestDevice("cpu");
+  const std::vector<int> layers = AllLayers("qwen3_moe");
+  const size_t all = model::PlanWeights(files, *device, DType::kF32)->bytes;
+  size_t before = all;
+  for (size_t count = 1; count <= layers.size(); ++count) {
+    const std::span<const int> first(layers.data(), count);
+    const size_t rest = model::PlanWeights(files, *device, DType::kF32, 0, 0, first)->bytes;
+    const size_t moved = model::PlanHostExperts(files, *host, first)->bytes;
+    EXPECT_LT(rest, before);
+    EXPECT_EQ(rest + moved, all) << "both pack F32 alike";
+    before = rest;
+  }
+}
+
+TEST(HostExpertsOnADevice, NeedPinnedMemory) {
+  const auto files =
+      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();
+  const auto device = OpenTestDevice("plain"), host = OpenTestDevice("cpu");
+  const std::vector<int> layers = AllLayers("qwen3_moe");
+  const model::ModelOptions options{.host_layers = layers, .host = host.get()};
+  auto plan = model::PlanWeights(files, *device, options.activation, 0, 0, layers);
+  auto host_plan = model::PlanHostExperts(files, *host, layers);
+  const auto loaded =
+      model::LoadModel(files.config, *std::move(plan), *device, options, *std::move(host_plan));
+  EXPECT_EQ(loaded.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(loaded.status().message(), HasSubstr("leave --experts-on out"));
+}
+
+}  // namespace
+}  // namespace sluice::exec

@@ -1,0 +1,217 @@
+#include "model/layers/host_experts.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "base/str_cat.h"
+#include "device/alignment.h"
+#include "model/layers/decoder_params.h"
+#include "ops/call_list.h"
+#include "ops/element.h"
+
+namespace sluice::model::layers {
+namespace {
+
+using device::CopyItem;
+using device::View;
+
+size_t BytesOf(const ops::Tensor& tensor) {
+  return RowBytes(tensor.dtype, static_cast<size_t>(tensor.size()));
+}
+
+View ViewOf(const ops::Tensor& tensor) {
+  return {tensor.data, BytesOf(tensor), tensor.memory, tensor.device};
+}
+
+// A dense tensor to the beginning of `staging`.
+CopyItem ToHost(const ops::Tensor& tensor, const device::Buffer& staging) {
+  return {staging.view(), ViewOf(tensor)};
+}
+
+}  // namespace
+
+HostExperts::HostExperts(device::Device& device, const Binder& binder,
+                         const weights::ParameterMap& parameters)
+    : device_(device),
+      config_(binder.config),
+      activation_(binder.options.activation),
+      options_(binder.options),
+      parameters_(parameters) {
+  options_.activation = options_.host->facts().activation;
+}
+
+Result<std::unique_ptr<HostExperts>> HostExperts::Make(device::Device& device, const Binder& binder,
+                                                       const weights::ParameterMap& parameters) {
+  const device::DeviceFacts& facts = device.facts();
+  if (!facts.pinned_memory) {
+    return Status(
+        StatusCode::kUnimplemented,
+        StrCat("experts on the host need host memory that is pinned for ",
+               device::ToString(facts.id), ", which it does not do; leave ", "--experts-on out"));
+  }
+  std::unique_ptr<HostExperts> experts(new HostExperts(device, binder, parameters));
+  SLUICE_RETURN_IF_ERROR(experts->TakeMemory());
+  SLUICE_RETURN_IF_ERROR(experts->MakeConstants());
+  const bool adds = BlocksAdd(binder.config);
+  const DType out = adds ? ops::ResidualDType(experts->activation_) : experts->activation_;
+  SLUICE_ASSIGN_OR_RETURN(
+      experts->combine_,
+      binder.Bind<ops::CombineExperts>(
+          {.out = out, .top_k = 1, .width = binder.config.hidden_size, .residual = adds}));
+  if (binder.options.records != nullptr) {
+    ops::BindRecord record;
+    record.op = kName;
+    record.shape = StrCat(binder.options.host_layers.size(), " layers");
+    record.chosen = "experts on the host";
+    record.graphs =
+        facts.captures_host_calls ? device::GraphSupport::kFull : device::GraphSupport::kPiecewise;
+    binder.options.records->push_back(std::move(record));
+  }
+  return experts;
+}
+
+Status HostExperts::TakeMemory() {
+  SLUICE_ASSIGN_OR_RETURN(host_stream_, options_.host->CreateStream());
+  SLUICE_ASSIGN_OR_RETURN(workspace_, options_.host->Allocate(Activations::Bytes(config_, options_),
+                                                              device::MemoryKind::kHost));
+  const auto tokens = static_cast<size_t>(options_.max_tokens);
+  const size_t hidden = tokens * static_cast<size_t>(config_.hidden_size);
+  const size_t choices = tokens * static_cast<size_t>(config_.experts.per_token);
+  const auto pin = [&](DType dtype, size_t numbers, device::Buffer* buffer) -> Status {
+    SLUICE_ASSIGN_OR_RETURN(
+        *buffer, device_.Allocate(RowBytes(dtype, numbers), device::MemoryKind::kPinned));
+    return OkStatus();
+  };
+  SLUICE_RETURN_IF_ERROR(pin(activation_, hidden, &x_));
+  SLUICE_RETURN_IF_ERROR(pin(DType::kI32, choices, &ids_));
+  SLUICE_RETURN_IF_ERROR(pin(DType::kF32, choices, &weights_));
+  SLUICE_RETURN_IF_ERROR(pin(DType::kI32, 1, &counted_));
+  return pin(DType::kF32, hidden, &given_);
+}
+
+size_t HostExperts::DeviceBytes(const ModelOptions& options) {
+  if (options.host_layers.empty()) return 0;
+  return static_cast<size_t>(options.max_tokens) * (sizeof(float) + sizeof(int32_t));
+}
+
+Status HostExperts::MakeConstants() {
+  const auto tokens = static_cast<size_t>(options_.max_tokens);
+  SLUICE_ASSIGN_OR_RETURN(constants_,
+                          device_.Allocate(DeviceBytes(options_), device::MemoryKind::kDevice));
+  std::vector<float> ones(tokens, 1.0f);
+  std::vector<int32_t> places(tokens);
+  std::iota(places.begin(), places.end(), 0);
+  View first = constants_.view(), second = first;
+  first.bytes = tokens * sizeof(float);
+  second.data += first.bytes;
+  second.bytes -= first.bytes;
+  ones_ = ops::Dense(first, DType::kF32, {options_.max_tokens, 1});
+  places_ = ops::Dense(second, DType::kI32, {options_.max_tokens, 1});
+  const auto host = [&](void* data, size_t bytes) {
+    return View{static_cast<std::byte*>(data), bytes, device::MemoryKind::kHost,
+                device_.facts().id};
+  };
+  const std::array<CopyItem, 2> items = {CopyItem{first, host(ones.data(), first.bytes)},
+                                         CopyItem{second, host(places.data(), second.bytes)}};
+  SLUICE_ASSIGN_OR_RETURN(const auto stream, device_.CreateStream());
+  SLUICE_RETURN_IF_ERROR(device_.Copy(*stream, items));
+  return stream->Synchronize();
+}
+
+bool HostExperts::Has(int layer) const {
+  return std::binary_search(options_.host_layers.begin(), options_.host_layers.end(), layer);
+}
+
+Result<ExpertProducts> HostExperts::MakeProducts(int layer) const {
+  ModelOptions options = options_;
+  std::vector<ops::BindRecord> records;
+  options.records = &records;
+  const Binder binder{config_, options, parameters_, options_.host->ops()};
+  auto products =
+      ExpertProducts::Make(binder, layer, config_.experts.count, DType::kF32, /*adds=*/false);
+  if (options_.records != nullptr) TellOnHost(&records, options_.records);
+  return products;
+}
+
+void HostExperts::TellOnHost(std::vector<ops::BindRecord>* of_host,
+                             std::vector<ops::BindRecord>* records) {
+  for (ops::BindRecord& record : *of_host) {
+    record.shape += ", on the host";
+    record.scratch_bytes = nullptr;
+    records->push_back(std::move(record));
+  }
+}
+
+Status HostExperts::operator()(device::Stream& stream, const ExpertProducts& products,
+                               const DeviceBatch& batch, const Activations& a,
+                               const ops::Tensor& residual, const ops::Tensor& out) const {
+  const int64_t tokens = batch.tokens();
+  const ops::Tensor given = a.expert_out.Rows(0, tokens);
+  if (stream.lists_calls()) {
+    const auto graphs = device_.facts().captures_host_calls ? device::GraphSupport::kFull
+                                                            : device::GraphSupport::kPiecewise;
+    static_cast<ops::CallList&>(stream).Add(
+        {kName, graphs, [this, products = &products, batch, a, given](device::Stream& on) {
+           return Exchange(on, *products, batch, a, given);
+         }});
+  } else {
+    SLUICE_RETURN_IF_ERROR(Exchange(stream, products, batch, a, given));
+  }
+  return combine_(stream, {.y = given,
+                           .weights = ones_.Rows(0, tokens),
+                           .places = places_.Rows(0, tokens),
+                           .residual = residual,
+                           .out = out});
+}
+
+Status HostExperts::Exchange(device::Stream& stream, const ExpertProducts& products,
+                             const DeviceBatch& batch, const Activations& a,
+                             const ops::Tensor& given) const {
+  const std::array<CopyItem, 4> down = {
+      ToHost(a.normed, x_), ToHost(a.expert_ids, ids_), ToHost(a.expert_weights, weights_),
+      ToHost(batch.query_start.Rows(batch.sequences(), 1), counted_)};
+  SLUICE_RETURN_IF_ERROR(device_.Copy(stream, down));
+  SLUICE_RETURN_IF_ERROR(stream.CallOnHost([this, products = &products, tokens = batch.tokens()] {
+    return Compute(*products, tokens);
+  }));
+  View source = given_.view();
+  source.bytes = BytesOf(given);
+  const CopyItem up{ViewOf(given), source};
+  return device_.Copy(stream, {&up, 1});
+}
+
+Status HostExperts::Compute(const ExpertProducts& products, int64_t tokens) const {
+  const int64_t rows = std::min<int64_t>(tokens, *reinterpret_cast<int32_t*>(counted_.data()));
+  if (rows <= 0) return OkStatus();
+  const int64_t each = config_.experts.per_token;
+  // What a device that failed leaves behind is not followed.
+  const auto* const ids = reinterpret_cast<const int32_t*>(ids_.data());
+  const bool known = std::all_of(ids, ids + rows * each,
+                                 [&](int32_t id) { return id >= 0 && id < config_.experts.count; });
+  if (!known) {
+    return Status(StatusCode::kInternal, "the device gave a token an expert that does not exist");
+  }
+  const auto on_host = [&](const device::Buffer& buffer, DType dtype, int64_t width) {
+    const View view{buffer.data(), buffer.bytes(), device::MemoryKind::kHost,
+                    options_.host->facts().id};
+    return ops::Dense(view, dtype, {rows, width});
+  };
+  const Activations a = Activations::Slice(workspace_.view(), config_, options_, rows, 0);
+  ExpertProducts::Args args;
+  args.x = on_host(x_, activation_, config_.hidden_size);
+  if (activation_ != options_.activation) {
+    for (int64_t i = 0; i < args.x.size(); ++i) {
+      const float value = ops::LoadElement(activation_, x_.data(), i);
+      ops::StoreElement(options_.activation, a.normed.data, i, value);
+    }
+    args.x = a.normed;
+  }
+  args.ids = on_host(ids_, DType::kI32, each);
+  args.weights = on_host(weights_, DType::kF32, each);
+  args.out = on_host(given_, DType::kF32, config_.hidden_size);
+  return products(*host_stream_, args, a);
+}
+
+}  // namespace sluice::model::layers
