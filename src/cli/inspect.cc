@@ -42,7 +42,7 @@ Json RecurrenceOf(const files::ModelConfig& config) {
 int64_t KvBytesPerToken(const files::ModelConfig& config, DType kv) {
   int64_t bytes = 0;
   for (const files::LayerConfig& layer : config.layers) {
-    if (!files::HasState(layer.kind)) bytes += KvTokenBytes(config, kv, layer);
+    if (!files::HasState(layer.kind) && layer.kv_of < 0) bytes += KvTokenBytes(config, kv, layer);
   }
   return bytes;
 }

@@ -12,6 +12,10 @@ bool IsEmbedding(std::string_view name) {
   return name == "token_embd.weight" || name.ends_with("embed_tokens.weight") ||
          name == "backbone.embeddings.weight";
 }
+// The same of what layers are given, of which no matrix is.
+bool IsLayerTable(std::string_view name) {
+  return name == "per_layer_token_embd.weight" || name.ends_with("embed_tokens_per_layer.weight");
+}
 bool IsOutput(std::string_view name) {
   return name == "output.weight" || name.ends_with("lm_head.weight");
 }
@@ -54,6 +58,7 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   const bool table_is_output = config.tied_embeddings || !has_output;
   for (const files::FileTensor& tensor : tensors.tensors()) {
     if (table_is_output ? IsOutput(tensor.name) : IsEmbedding(tensor.name)) continue;
+    if (IsLayerTable(tensor.name)) continue;
     work.weight_bytes += static_cast<double>(tensor.data.size());
   }
   const double hidden = config.hidden_size;
@@ -61,9 +66,10 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   const files::LatentConfig& latent = config.latent;
   const double values = linear.value_width(), channels = linear.channels();
   for (const files::LayerConfig& layer : config.layers) {
-    if (layer.mlp) work.layer_macs += 3 * hidden * config.intermediate_size;
+    if (layer.mlp) work.layer_macs += 3 * hidden * config.mlp_width_of(layer);
     if (files::HasState(layer.kind) && layer.kind != files::LayerKind::kShortConv) {
-      work.layer_macs += hidden * (channels + 2 * values + linear.gates());
+      work.layer_macs += hidden * (channels + 2 * values + linear.gates()) +
+                         values * (linear.scan_width() + linear.step_rank);
       // The rule reads a state twice, with the key and the query, and adds to it once.
       work.state_macs += 3 * values * linear.key_head_dim + channels * linear.conv_kernel;
       work.state_bytes +=
@@ -77,10 +83,13 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
       continue;
     }
     const double head = config.head_dim_of(layer);
-    const double queries = config.num_heads * head, keys = config.kv_heads_of(layer) * head;
+    const double queries = config.num_heads * head,
+                 keys = layer.kv_of < 0 ? config.kv_heads_of(layer) * head : 0;
     work.layer_macs +=
         latent.kv_rank > 0 ? LatentMacs(config) : 2 * hidden * queries + 2 * hidden * keys;
     if (config.attention_gate) work.layer_macs += hidden * queries;
+    // The product for it before the first layer, and two in the layer.
+    work.layer_macs += 3 * hidden * config.layer_inputs.width;
     work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
   }
   work.output_macs = hidden * config.vocab_size;
@@ -95,7 +104,9 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
 DType LayerFormat(const files::ModelConfig& config, const files::TensorSource& tensors) {
   std::map<DType, size_t> bytes;
   for (const files::FileTensor& tensor : tensors.tensors()) {
-    if (IsEmbedding(tensor.name) || IsOutput(tensor.name) || tensor.shape.size() < 2) continue;
+    if (IsEmbedding(tensor.name) || IsLayerTable(tensor.name) || IsOutput(tensor.name) ||
+        tensor.shape.size() < 2)
+      continue;
     bytes[tensor.dtype] += tensor.data.size();
   }
   const auto most = std::max_element(

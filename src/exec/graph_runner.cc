@@ -45,7 +45,7 @@ bool GraphRunner::InGraph(const ops::CallList::Call& call) const {
   return level_ == device::GraphSupport::kFull ||
          (call.op != ops::Attention::kName && call.op != ops::LatentAttention::kName &&
           call.op != ops::ShortConv::kName && call.op != ops::GatedDelta::kName &&
-          call.op != ops::Ssd::kName);
+          call.op != ops::Ssd::kName && call.op != ops::SelectiveScan::kName);
 }
 
 Result<std::vector<GraphRunner::Piece>> GraphRunner::CapturePieces(device::Stream& stream,

@@ -56,6 +56,9 @@ enum class LayerRule {
   kMamba,           // no layer has attention or a feed-forward part
   kMambaHybrid,     // those that "layer_types" does not give attention, and in GGUF those without
                     // KV heads, are of Mamba-2
+  kMambaPeriodic,   // all but those of "attn_layer_period" and "attn_layer_offset", and in GGUF
+                    // those without KV heads, are of Mamba; those of "expert_layer_period" and
+                    // "expert_layer_offset" have experts; none has RoPE
   kMambaPattern,  // each is a mixer, of Mamba-2 or attention, or a feed-forward part, with experts
                   // or without, as a list or a text of letters says; none has RoPE
   kMambaBeside,   // each has attention and Mamba-2 side by side
@@ -185,6 +188,7 @@ struct ArchitectureInfo {
   std::array<HfName, 6> hf_names;  // those behind the first may be empty
   HfDefaults hf_defaults;
   std::string_view gguf_name;                   // general.architecture; empty: not read from GGUF
+  std::string_view gguf_experts_name;           // the same of a model with experts; empty: the same
   std::string_view gguf_mlp_norm = "ffn_norm";  // GGUF's name of the norm before the MLP
   std::string_view gguf_final_norm = "output_norm";
   // GGUF's converter has permuted the rows of q and k, so that pairs of RoPE stand side by side.
@@ -210,6 +214,7 @@ struct ArchitectureInfo {
   HfExperts hf_experts = {};
   // GGUF's metadata may tell of experts, whose weights then add up to 1.
   bool gguf_experts = false;
+  bool gguf_plain_weights = false;  // not so: they stay as the router gives them
   QkNormKind qk_norm = QkNormKind::kNone;
   std::string_view hf_qk_norm_key;  // config.json has to ask for them by it; empty: they are there
   // Norms of hidden states and of Q and K are stored as weight - 1 in Hugging Face checkpoints.
@@ -228,6 +233,9 @@ struct ArchitectureInfo {
   bool attention_gate = false;   // ModelConfig::attention_gate
   bool attention_sinks = false;  // ModelConfig::attention_sinks
   LatentConfig latent = {};      // where config.json is silent; none in GGUF
+  // Layers of Mamba are of its first form: LinearAttentionConfig::step_rank.
+  bool first_mamba = false;
+  ScanNorms scan_norms = ScanNorms::kNone;
   // Of layers with a state: the rows of queries, keys, values, gate and step sizes lie apart in a
   // Hugging Face checkpoint instead of key head by key head.
   bool linear_apart = false;

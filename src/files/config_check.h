@@ -56,9 +56,9 @@ inline constexpr RealRange kSoftCapRange{1e-3, 1e6};
 // beyond the vocabulary, which no logit can ever choose. kBadModel with one sentence.
 Status FinishConfig(ModelConfig* config);
 
-// Of a model whose layers are all of Mamba-2: they have neither attention, whose heads become as
-// small as they may be, nor a feed-forward part.
-// REQUIRES: there is a LayerConfig for each layer.
+// Of a model whose layers are all of Mamba or Mamba-2: they have neither attention, whose heads
+// become as small as they may be, nor a feed-forward part. REQUIRES: there is a LayerConfig for
+// each layer.
 void MakeMambaAlone(ModelConfig* config);
 
 // Of a model whose layers have Mamba-2 and attention side by side: each becomes two layers, that of

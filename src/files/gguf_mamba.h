@@ -1,4 +1,4 @@
-// The part of GGUF's metadata that is about layers of Mamba-2. Any thread.
+// The part of GGUF's metadata that is about layers of Mamba or Mamba-2. Any thread.
 #pragma once
 
 #include "files/architectures.h"
@@ -8,7 +8,7 @@
 
 namespace sluice::files {
 
-// Fills config->linear, and says which layers are of Mamba-2: all of them, or those without KV
+// Fills config->linear, and says which layers are of Mamba: all of them, or those without KV
 // heads. Errors name the key. REQUIRES: sizes are read, and there is a LayerConfig for each layer.
 Status ReadGgufMamba(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config);
 

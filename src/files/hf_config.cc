@@ -373,6 +373,7 @@ Status HfConfigReader::ReadLayers() {
     case LayerRule::kMambaHybrid:
     case LayerRule::kMambaBeside:
     case LayerRule::kMambaPattern:
+    case LayerRule::kMambaPeriodic:
       return ReadHfMamba(fields_, info_, &config_);
     case LayerRule::kLightning:
       return ReadLightning();

@@ -26,6 +26,7 @@ void sluice::FuzzInput(std::string_view text) {
     if (layer.kind == LayerKind::kShortConv) CHECK(config->short_conv.kernel >= 2);
     if (!HasState(layer.kind) || layer.kind == LayerKind::kShortConv) continue;
     CHECK((layer.kind == LayerKind::kMamba) == config->linear.mamba);
+    CHECK(config->linear.step_rank == 0 || config->linear.key_heads == 1);
     const LinearAttentionConfig& linear = config->linear;
     CHECK(linear.key_heads > 0 && linear.value_heads % linear.key_heads == 0);
     CHECK(linear.channels() > 0 &&

@@ -3,28 +3,34 @@
 #include <string>
 
 #include "base/str_cat.h"
+#include "files/gemma4_layers.h"
 
 namespace sluice::files {
 namespace {
 
 constexpr int kGlobalHeadDim = 512;
-constexpr int kPerLayerWidth = 256;
+constexpr int kPerLayerWidth = 256, kPerLayerRows = 262144;
 constexpr float kRopePortion = 0.25f;
 
-Status RefuseUnsupported(const JsonFields& fields) {
-  int width = fields.IsNull("hidden_size_per_layer_input") ? 0 : kPerLayerWidth;
-  SLUICE_RETURN_IF_ERROR(fields.Int("hidden_size_per_layer_input", {0, kHiddenRange.max}, &width));
-  if (width > 0) {
-    return BadModel(StrCat("\"hidden_size_per_layer_input\" is ", width,
-                           "; Gemma 4 models with embeddings for each layer are not supported, "
-                           "those where it is 0 are"));
-  }
+Status ReadLayerInputs(const JsonFields& fields, ModelConfig* config) {
+  LayerInputsConfig& inputs = config->layer_inputs;
+  inputs.width = fields.IsNull("hidden_size_per_layer_input") ? 0 : kPerLayerWidth;
+  SLUICE_RETURN_IF_ERROR(
+      fields.Int("hidden_size_per_layer_input", {0, kHiddenRange.max}, &inputs.width));
+  if (inputs.width == 0) return OkStatus();
+  inputs.rows = kPerLayerRows;
+  SLUICE_RETURN_IF_ERROR(fields.Int("vocab_size_per_layer_input", kVocabRange, &inputs.rows));
+  return CheckGemma4Inputs(*config);
+}
+
+Status ReadSharedKv(const JsonFields& fields, ModelConfig* config) {
   int shared = 0;
-  SLUICE_RETURN_IF_ERROR(fields.Int("num_kv_shared_layers", {0, kLayersRange.max}, &shared));
-  if (shared > 0) {
-    return BadModel(StrCat("\"num_kv_shared_layers\" is ", shared,
-                           "; Gemma 4 models whose last layers read the KV of others are not "
-                           "supported, those where it is 0 are"));
+  bool wide = false;
+  SLUICE_RETURN_IF_ERROR(fields.Int("num_kv_shared_layers", {0, config->num_layers - 1}, &shared));
+  SLUICE_RETURN_IF_ERROR(fields.Bool("use_double_wide_mlp", &wide));
+  SLUICE_RETURN_IF_ERROR(ShareGemma4Kv(shared, config));
+  for (LayerConfig& layer : config->layers) {
+    if (wide && layer.kv_of >= 0) layer.mlp_width = 2 * config->intermediate_size;
   }
   return OkStatus();
 }
@@ -57,23 +63,6 @@ Status ReadLayer(const JsonFields& of_layers, size_t i, LayerConfig* layer) {
   return fields->Int("num_key_value_heads", kHeadsRange, &layer->kv_heads);
 }
 
-// The layers of a kind share a table of rotations and a group of KV.
-Status CheckKinds(const ModelConfig& config) {
-  for (const LayerConfig& layer : config.layers) {
-    for (const LayerConfig& other : config.layers) {
-      if (layer.kind != other.kind) continue;
-      if (config.head_dim_of(layer) == config.head_dim_of(other) &&
-          config.kv_heads_of(layer) == config.kv_heads_of(other)) {
-        break;
-      }
-      return BadModel(
-          "\"per_layer_config\" gives layers of one kind heads of different sizes or numbers; "
-          "alike ones are supported");
-    }
-  }
-  return OkStatus();
-}
-
 Status CheckRopeKind(const char* layers, const RopeConfig& rope) {
   if (rope.scaling == RopeScaling::kNone || rope.scaling == RopeScaling::kLinear ||
       rope.scaling == RopeScaling::kProportional) {
@@ -87,7 +76,7 @@ Status CheckRopeKind(const char* layers, const RopeConfig& rope) {
 }  // namespace
 
 Status ReadHfGemma4(const JsonFields& fields, ModelConfig* config) {
-  SLUICE_RETURN_IF_ERROR(RefuseUnsupported(fields));
+  SLUICE_RETURN_IF_ERROR(ReadLayerInputs(fields, config));
   if (!fields.Has("rope_parameters")) {
     config->rope.scaling = RopeScaling::kProportional;
     config->rope.portion = kRopePortion;
@@ -116,7 +105,8 @@ Status ReadHfGemma4(const JsonFields& fields, ModelConfig* config) {
     }
     if (of_layers) SLUICE_RETURN_IF_ERROR(ReadLayer(*of_layers, i, &layer));
   }
-  SLUICE_RETURN_IF_ERROR(CheckKinds(*config));
+  SLUICE_RETURN_IF_ERROR(CheckGemma4Kinds(*config));
+  SLUICE_RETURN_IF_ERROR(ReadSharedKv(fields, config));
   SLUICE_RETURN_IF_ERROR(ReadExperts(fields, config));
   // Whole heads are rotated, those of some pairs by nothing.
   config->rope.rotary_dims = config->head_dim_of(config->layers.back());

@@ -112,6 +112,34 @@ TEST(HfGemma4Test, TheLastLayerSeesEverythingWhateverTheFileSays) {
   EXPECT_FALSE(config.layers[2].local_rope);
 }
 
+TEST(HfGemma4Test, LayersMayBeGivenMoreOfAToken) {
+  EXPECT_EQ(Good("{}").layer_inputs.width, 0);
+  const ModelConfig config =
+      Good(R"({"hidden_size_per_layer_input":24,"vocab_size_per_layer_input":128})");
+  EXPECT_EQ(config.layer_inputs.width, 24);
+  EXPECT_EQ(config.layer_inputs.rows, 128);
+  // What transformers takes for keys that are not there.
+  Json json = Published();
+  json["text_config"].erase("hidden_size_per_layer_input");
+  const ModelConfig silent = testing::GoodConfig(ConfigFromJson(DumpJson(json), ""));
+  EXPECT_EQ(silent.layer_inputs.width, 256);
+  EXPECT_EQ(silent.layer_inputs.rows, 262144);
+}
+
+TEST(HfGemma4Test, TheLastLayersReadTheKvOfTheLastOneBeforeThemOfTheirKind) {
+  const std::string five = R"({"num_hidden_layers":5,"num_kv_shared_layers":2,"layer_types":[
+      "sliding_attention","full_attention","sliding_attention","sliding_attention",
+      "full_attention"])";
+  const ModelConfig config = Good(five + "}");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(config.layers[static_cast<size_t>(i)].kv_of, -1);
+  EXPECT_EQ(config.layers[3].kv_of, 2);
+  EXPECT_EQ(config.layers[4].kv_of, 1);
+  EXPECT_EQ(config.mlp_width_of(config.layers[4]), 96);
+  const ModelConfig wide = Good(five + R"(,"use_double_wide_mlp":true})");
+  EXPECT_EQ(wide.mlp_width_of(wide.layers[2]), 96);
+  EXPECT_EQ(wide.mlp_width_of(wide.layers[3]), 192);
+}
+
 TEST(HfGemma4Test, RefusesWhatIsNotSupported) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"enable_moe_block":true})",
@@ -119,8 +147,14 @@ TEST(HfGemma4Test, RefusesWhatIsNotSupported) {
       {R"({"enable_moe_block":true,"num_experts":4,"top_k_experts":5,"moe_intermediate_size":8})",
        "5 experts of 4"},
       {R"({"enable_moe_block":true,"num_experts":0})", "\"num_experts\" is 0"},
-      {R"({"hidden_size_per_layer_input":256})", "\"hidden_size_per_layer_input\" is 256"},
-      {R"({"num_kv_shared_layers":1})", "\"num_kv_shared_layers\" is 1"},
+      {R"({"hidden_size_per_layer_input":-1})", "\"hidden_size_per_layer_input\" is -1"},
+      {R"({"hidden_size_per_layer_input":8,"vocab_size_per_layer_input":99})",
+       "has 99 rows; it must have at least one for each of the 100 tokens"},
+      {R"({"num_kv_shared_layers":3})",
+       "\"num_kv_shared_layers\" is 3; an integer from 0 to 2 is needed"},
+      {R"({"num_kv_shared_layers":2})",
+       "the last 2 layers read the KV of others, and no layer before layer 1 is of the kind of "
+       "layer 1"},
       {R"({"use_bidirectional_attention":"all"})", "not causal"},
       {R"({"global_head_dim":1})", "\"global_head_dim\" is 1"},
       {R"({"global_head_dim":511})", "RoPE rotates 511 of 511"},
@@ -132,11 +166,6 @@ TEST(HfGemma4Test, RefusesWhatIsNotSupported) {
        "\"rope_parameters\" of \"full_attention\" have a type"},
   };
   for (const auto& [text, message] : cases) EXPECT_THAT(ErrorOf(text), HasSubstr(message)) << text;
-  Json json = Published();
-  json["text_config"].erase("hidden_size_per_layer_input");
-  EXPECT_THAT(testing::ConfigError(ConfigFromJson(DumpJson(json), "")),
-              HasSubstr("\"hidden_size_per_layer_input\" is 256"))
-      << "what transformers takes for a key that is not there";
 }
 
 }  // namespace

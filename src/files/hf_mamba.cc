@@ -5,6 +5,8 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "files/hf_first_mamba.h"
+#include "files/pattern_layers.h"
 
 namespace sluice::files {
 namespace {
@@ -212,20 +214,10 @@ Status ReadPatternLayers(const JsonFields& fields, ModelConfig* config) {
   for (int i = 0; i < static_cast<int>(types.size()); ++i) {
     const PatternType& type = *types[static_cast<size_t>(i)];
     if (type.mixer) {
-      LayerConfig& layer = layers.emplace_back();
-      layer.kind = type.kind;
-      layer.use_rope = layer.mlp = false;
-      layer.stored = i;
-      continue;
+      AddPatternMixer(i, type.kind, &layers);
+    } else {
+      SLUICE_RETURN_IF_ERROR(AddPatternMlp(i, type.experts, &layers));
     }
-    if (layers.empty() || layers.back().mlp) {
-      return BadModel(StrCat("layer ", i,
-                             " is a feed-forward part behind no mixer of its own, "
-                             "which is not supported"));
-    }
-    layers.back().mlp = true;
-    layers.back().experts = type.experts;
-    layers.back().stored_mlp = i;
   }
   config->num_layers = static_cast<int>(layers.size());
   config->layers = std::move(layers);
@@ -235,6 +227,7 @@ Status ReadPatternLayers(const JsonFields& fields, ModelConfig* config) {
 }  // namespace
 
 Status ReadHfMamba(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config) {
+  if (info.first_mamba) return ReadHfFirstMamba(fields, info, config);
   const bool own = info.layers == LayerRule::kMamba;
   const bool pattern = info.layers == LayerRule::kMambaPattern;
   if (config->activation != ActivationKind::kSilu && !pattern) {

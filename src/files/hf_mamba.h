@@ -1,4 +1,4 @@
-// The part of config.json that is about layers of Mamba-2. Any thread.
+// The part of config.json that is about layers of Mamba or Mamba-2. Any thread.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace sluice::files {
 
-// Fills config->linear and says which layers are of Mamba-2, by the architecture's rule of layers.
+// Fills config->linear and says which layers are of Mamba, by the architecture's rule of layers.
 // Errors name the key. REQUIRES: the activation is read, and there is a LayerConfig for each layer.
 Status ReadHfMamba(const JsonFields& fields, const ArchitectureInfo& info, ModelConfig* config);
 

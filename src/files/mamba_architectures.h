@@ -1,4 +1,5 @@
-// The rows of files/architectures.cc for models with layers of Mamba-2 or lightning attention.
+// The rows of files/architectures.cc for models with layers of Mamba, Mamba-2 or lightning
+// attention.
 #pragma once
 
 #include "files/architecture_parts.h"
@@ -73,6 +74,8 @@ inline constexpr ArchitectureInfo kMambaRows[] = {
                      .heads = 32, .kv_heads = 8, .head_dim = 128, .context = 4096,
                      .norm_eps = 1e-5f, .bos_id = 1, .eos_id = 2, .experts = 8,
                      .experts_per_token = 2, .expert_width = 7688},
+     .gguf_name = "nemotron_h", .gguf_experts_name = "nemotron_h_moe",
+     .gguf_mlp_norm = "attn_norm",
      .hf_keys = {.norm_eps = "layer_norm_epsilon", .activation = "mlp_hidden_act"},
      .hf_tensors = {.decoder = "backbone.", .embedding = "embeddings", .final_norm = "norm_f",
                     .input_norm = "norm", .mlp_norm = "norm", .q = "mixer.q_proj",
@@ -83,7 +86,7 @@ inline constexpr ArchitectureInfo kMambaRows[] = {
      .hf_experts = {.layers = ExpertLayers::kNamed, .renormalize = true,
                     .score = RouterScore::kSigmoid, .block = "mixer.",
                     .bias = "gate.e_score_correction_bias", .shared = "mixer.shared_experts."},
-     .plain_mlp = true, .activation = ActivationKind::kReluSquared},
+     .gguf_experts = true, .plain_mlp = true, .activation = ActivationKind::kReluSquared},
     // MiniMax-Text-01 ("MiniMax-01: Scaling Foundation Models with Lightning Attention"): most layers
     // have linear attention; blocks add to what their norm gives; experts as Mixtral's.
     {.architecture = Architecture::kMiniMax, .name = "minimax",
@@ -93,6 +96,37 @@ inline constexpr ArchitectureInfo kMambaRows[] = {
                      .rope_theta = 1e6f, .bos_id = 1, .eos_id = 2, .experts = 8,
                      .experts_per_token = 2},
      .layers = LayerRule::kLightning, .hf_experts = kMixtralExperts},
+    // Mamba ("Mamba: Linear-Time Sequence Modeling with Selective State Spaces"): every layer is a short
+    // convolution and a recurrence in which each number of the state decays by a factor of its own.
+    {.architecture = Architecture::kMamba, .name = "mamba",
+     .hf_names = {{{"MambaForCausalLM", "mamba"}}},
+     .hf_defaults = {.vocab = 50280, .hidden = 768, .layers = 32, .heads = 1,
+                     .head_dim = kMambaHeadDim, .context = 1 << 20, .norm_eps = 1e-5f,
+                     .bos_id = 0, .eos_id = 0, .tied = true},
+     .gguf_name = "mamba", .hf_keys = {.norm_eps = "layer_norm_epsilon"},
+     .hf_tensors = kMambaTensors, .layers = LayerRule::kMamba, .first_mamba = true},
+    // Falcon Mamba ("Falcon Mamba: The First Competitive Attention-free 7B Language Model"): Mamba with
+    // norms on what makes the steps and meets the state. In GGUF it is a Mamba that says so.
+    {.architecture = Architecture::kFalconMamba, .name = "falcon_mamba",
+     .hf_names = {{{"FalconMambaForCausalLM", "falcon_mamba"}}},
+     .hf_defaults = {.vocab = 50280, .hidden = 768, .layers = 32, .heads = 1,
+                     .head_dim = kMambaHeadDim, .context = 1 << 20, .norm_eps = 1e-5f,
+                     .bos_id = 0, .eos_id = 0, .tied = true},
+     .hf_keys = {.norm_eps = "layer_norm_epsilon"},
+     .hf_tensors = kMambaTensors, .layers = LayerRule::kMamba, .first_mamba = true,
+     .scan_norms = ScanNorms::kPlain},
+    // Jamba ("Jamba: A Hybrid Transformer-Mamba Language Model"): most layers have Mamba
+    // with norms, some attention without RoPE, and every other one experts by a softmax over all.
+    {.architecture = Architecture::kJamba, .name = "jamba",
+     .hf_names = {{{"JambaForCausalLM", "jamba"}}},
+     .hf_defaults = {.vocab = 65536, .hidden = 4096, .intermediate = 14336, .layers = 32,
+                     .heads = 32, .kv_heads = 8, .context = 262144, .bos_id = 1, .eos_id = 2,
+                     .experts = 16, .experts_per_token = 2},
+     .gguf_name = "jamba", .hf_tensors = kBambaTensors, .layers = LayerRule::kMambaPeriodic,
+     .hf_experts = {.layers = ExpertLayers::kNamed, .width_key = "intermediate_size",
+                    .block = "feed_forward.", .router = "router"},
+     .gguf_experts = true, .gguf_plain_weights = true, .first_mamba = true,
+     .scan_norms = ScanNorms::kWeighted},
 };
 // clang-format on
 

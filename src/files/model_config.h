@@ -74,6 +74,9 @@ namespace sluice::files {
   M(FalconH1)                   \
   M(NemotronH)                  \
   M(MiniMax)                    \
+  M(Mamba)                      \
+  M(FalconMamba)                \
+  M(Jamba)                      \
   M(Gemma4)                     \
   M(Bert)                       \
   M(Roberta)                    \
@@ -114,7 +117,8 @@ enum class LayerKind {
   kWindow,
   kLinear,     // no attention: a short convolution and a gated delta rule over one running state
   kShortConv,  // no attention: a short convolution between gates, over the last inputs
-  kMamba,      // no attention: a short convolution and Mamba-2's recurrence over a running state
+  kMamba,      // no attention: a short convolution and the recurrence of Mamba or Mamba-2 over a
+               // running state
   kLightning,  // no attention: linear attention over a running state that decays with the distance
 };
 // Whether a layer keeps a state of each sequence instead of K and V of each token.
@@ -146,6 +150,10 @@ struct LayerConfig {
   // Of attention, where they differ from the model's; 0: they don't.
   int kv_heads = 0, head_dim = 0;
   bool v_is_k = false;  // V is what K is before its norm and RoPE: it has no matrix of its own
+  // The layer before it, of the same kind and heads, whose K and V it reads, as it has none of its
+  // own; -1: it has.
+  int kv_of = -1;
+  int mlp_width = 0;  // of a feed-forward part without experts; 0: the model's
   // What the mixer and the feed-forward part add to is what their norm gives, times these, instead
   // of what it reads; 0: it is not.
   float mixer_residual = 0.0f, mlp_residual = 0.0f;
@@ -186,9 +194,16 @@ struct MambaScales {
   bool plain() const { return values == 1.0f && keys == 1.0f && queries == 1.0f; }
 };
 
+// Norms of what makes the steps and meets the state in a layer of Mamba.
+enum class ScanNorms {
+  kNone,
+  kWeighted,
+  kPlain,  // without weights
+};
+
 // The heads of kLinear, kMamba and kLightning layers. A key head serves value_heads / key_heads
 // value heads. Mamba-2 calls the number of key heads that of groups, and the width of one that of
-// the state.
+// the state. Mamba's channels are one value head, whose key head is as wide as a channel's state.
 struct LinearAttentionConfig {
   int key_heads = 0, value_heads = 0;
   int key_head_dim = 0, value_head_dim = 0;
@@ -197,14 +212,24 @@ struct LinearAttentionConfig {
   bool conv_bias = false;  // on the convolution
   bool product_bias = false;  // on the products before and behind
   bool gated_norm = true;     // kMamba: what meets the gate is normed
+  // kMamba: a channel's step sizes go through a latent of so many numbers that all channels share,
+  // as Mamba has it; 0: a value head has one step size, as Mamba-2 has it.
+  int step_rank = 0;
+  ScanNorms scan_norms = ScanNorms::kNone;  // with step_rank
+  float scan_norm_eps = 1e-6f;
   MambaScales scales;
 
   int key_width() const { return key_heads * key_head_dim; }
   int value_width() const { return value_heads * value_head_dim; }
-  // Of the convolution: queries, keys and values.
-  int channels() const { return 2 * key_width() + value_width(); }
-  // Of a token: step sizes, or those and decays.
-  int gates() const { return mamba ? value_heads : conv_kernel > 0 ? 2 * value_heads : 0; }
+  // Of the convolution: queries, keys and values; of Mamba values alone.
+  int channels() const { return (step_rank > 0 ? 0 : 2 * key_width()) + value_width(); }
+  // Of a token: step sizes, or those and decays. Mamba makes them behind the convolution.
+  int gates() const {
+    if (step_rank > 0) return 0;
+    return mamba ? value_heads : conv_kernel > 0 ? 2 * value_heads : 0;
+  }
+  // Of Mamba, what is made of a token behind the convolution: the latent of step sizes, B and C.
+  int scan_width() const { return step_rank > 0 ? step_rank + 2 * key_width() : 0; }
   // That the convolution keeps.
   int conv_rows() const { return conv_kernel > 0 ? conv_kernel - 1 : 0; }
 };
@@ -225,6 +250,14 @@ struct LatentConfig {
 
   // Of the row: the rotated part, then the latent.
   int key_width() const { return rope_dim + kv_rank; }
+};
+
+// What each layer is given of a token beside the hidden state (Gemma 4 E2B and E4B): a row of a
+// table that has those of all layers side by side, and a product with the embedding, normed, are
+// added up.
+struct LayerInputsConfig {
+  int width = 0;  // of one layer; 0: there are none
+  int rows = 0;   // of the table
 };
 
 // What activations become before they meet a matrix in F8, where the device has products of F8.
@@ -326,6 +359,7 @@ struct ModelConfig {
   ShortConvConfig short_conv;    // of kShortConv layers; zeros where there are none
   LatentConfig latent;           // zeros where attention keeps K and V
   ExpertsConfig experts;         // zeros where no layer has any
+  LayerInputsConfig layer_inputs;
   // In the checkpoint: each guesses what follows the token that is drawn next.
   int mtp_heads = 0;
   std::vector<LayerConfig> layers;  // num_layers
@@ -362,6 +396,9 @@ struct ModelConfig {
   }
   int head_dim_of(const LayerConfig& layer) const {
     return layer.head_dim > 0 ? layer.head_dim : head_dim;
+  }
+  int mlp_width_of(const LayerConfig& layer) const {
+    return layer.mlp_width > 0 ? layer.mlp_width : intermediate_size;
   }
   // Of the vector that a text becomes; 0: the model generates.
   int vector_size() const {

@@ -8,6 +8,7 @@
 #include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
 #include "model/layers/encoder_params.h"
+#include "model/layers/first_mamba.h"
 #include "model/layers/host_experts.h"
 #include "model/layers/layer_state.h"
 #include "model/layers/mamba.h"
@@ -101,7 +102,11 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
       const auto conv = layers::ShortConvDesc(config, options, group);
       if (conv.kernel > 0)
         SLUICE_RETURN_IF_ERROR(ops::Bind<ops::ShortConv>(device.ops(), conv, &records).status());
-      if (config.linear.mamba || conv.kernel == 0) {
+      if (config.linear.step_rank > 0) {
+        const auto scan = layers::SelectiveScanDesc(config, options, group);
+        SLUICE_RETURN_IF_ERROR(
+            ops::Bind<ops::SelectiveScan>(device.ops(), scan, &records).status());
+      } else if (config.linear.mamba || conv.kernel == 0) {
         const auto ssd = layers::SsdDesc(config, options, group);
         SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Ssd>(device.ops(), ssd, &records).status());
       } else if (!conv.gated) {

@@ -19,6 +19,10 @@ Model::Model(ModelParts parts)
   for (size_t g = 0; g < groups_.size(); ++g) {
     for (int layer : groups_[g].layers) group_of_[layer] = static_cast<int>(g);
   }
+  for (size_t layer = 0; layer < config_.layers.size(); ++layer) {
+    const int owner = config_.layers[layer].kv_of;
+    if (owner >= 0) group_of_[layer] = group_of_[static_cast<size_t>(owner)];
+  }
 }
 
 Status Model::Draft(ForwardContext&, const DeviceBatch&, const ops::Tensor&, const DraftOutputs&,
@@ -84,6 +88,8 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
   std::vector<batch::KvGroup> groups;
   for (int layer = 0; layer < config.num_layers + options.mtp_heads; ++layer) {
     const bool head = layer >= config.num_layers;
+    // What reads the KV of another layer keeps nothing.
+    if (!head && config.layers[layer].kv_of >= 0) continue;
     const batch::KvGroup kept =
         GroupOf(head ? files::LayerConfig() : config.layers[layer], config, options);
     auto group = std::find_if(groups.begin(), groups.end(), [&kept](batch::KvGroup other) {

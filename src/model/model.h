@@ -59,7 +59,8 @@ class Model {
   int vocab_size() const { return config_.vocab_size; }
   // Without num_blocks, which the memory plan sets.
   const std::vector<batch::KvGroup>& groups() const { return groups_; }
-  // The group of a layer. Those of the heads come behind those of the model.
+  // The group of a layer, or of the one whose KV it reads. Those of the heads come behind those of
+  // the model.
   int group_of(int layer) const { return group_of_[layer]; }
   weights::ParameterMap& parameters() { return parameters_; }
   const weights::ParameterMap& parameters() const { return parameters_; }
@@ -94,7 +95,8 @@ class Model {
   device::Device& device_;
 };
 
-// Groups layers by what they keep and its shape, in order of their first layer. Needs no weights.
+// Groups layers by what they keep and its shape, in order of their first layer; those that read the
+// KV of others are in none. Needs no weights.
 // The memory plan sets num_blocks.
 std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
                                         const ModelOptions& options);

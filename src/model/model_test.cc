@@ -618,6 +618,69 @@ TEST(Params, Mamba2HasMixersAlone) {
   EXPECT_EQ(Find(specs, "final_norm").hugging_face[0][0].name, "backbone.norm_f.weight");
 }
 
+TEST(Params, ALayerThatReadsTheKvOfAnotherHasQAlone) {
+  ModelConfig config = SmallConfig(Architecture::kGemma4);
+  config.qk_norm = files::QkNormKind::kHead;
+  config.layers[5].kv_of = 4;
+  config.layers[5].mlp_width = 2 * config.intermediate_size;
+  config.layer_inputs = {.width = 7, .rows = 40};
+  const auto specs = Params(config);
+  const auto &own = Find(specs, "layers.4.attention.qkv"),
+             &of = Find(specs, "layers.5.attention.qkv");
+  EXPECT_EQ(own.hugging_face[0].size(), 3u);
+  EXPECT_EQ(of.hugging_face[0].size(), 1u);
+  EXPECT_EQ(of.rows, config.num_heads * config.head_dim);
+  EXPECT_TRUE(Declares(specs, "layers.5.attention.q_norm"));
+  EXPECT_FALSE(Declares(specs, "layers.5.attention.k_norm"));
+  EXPECT_EQ(Find(specs, "layers.4.mlp.down").columns, config.intermediate_size);
+  EXPECT_EQ(Find(specs, "layers.5.mlp.down").columns, 2 * config.intermediate_size);
+  EXPECT_EQ(Find(specs, "layer_inputs.embedding").rows, 40);
+  EXPECT_EQ(Find(specs, "layer_inputs.embedding").columns, 6 * 7);
+  EXPECT_EQ(Find(specs, "layers.5.layer_input.gate").rows, 7);
+  EXPECT_EQ(Find(specs, "layers.5.layer_input.output").columns, 7);
+  // The memory of a group is that of the layers that own some of it.
+  ModelOptions options;
+  size_t layers = 0;
+  for (const batch::KvGroup& group : LayerGroups(config, options)) layers += group.layers.size();
+  EXPECT_EQ(layers, 5u);
+}
+
+TEST(Params, MambaMakesStepsByWayOfALatent) {
+  ModelConfig config = SmallConfig(Architecture::kMamba);
+  config.linear = {.key_heads = 1,
+                   .value_heads = 1,
+                   .key_head_dim = 4,
+                   .value_head_dim = 30,
+                   .conv_kernel = 3,
+                   .mamba = true,
+                   .step_rank = 5};
+  files::MakeMambaAlone(&config);
+  const auto specs = Params(config);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.in").rows, 2 * 30);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.taps").rows, 30);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.scan_in").rows, 5 + 2 * 4);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.scan_in").columns, 30);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.scan_in").gguf[0][0].name, "blk.0.ssm_x.weight");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.steps").columns, 5);
+  EXPECT_EQ(Find(specs, "layers.0.mamba.dt_bias").hugging_face[0][0].name,
+            "backbone.layers.0.mixer.dt_proj.bias");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.dt_bias").gguf[0][0].name, "blk.0.ssm_dt.bias");
+  EXPECT_EQ(Find(specs, "layers.0.mamba.a").columns, 4);
+  EXPECT_TRUE(Find(specs, "layers.0.mamba.a").hugging_face_log);
+  EXPECT_FALSE(Declares(specs, "layers.0.mamba.step_norm"));
+  EXPECT_FALSE(Declares(specs, "layers.0.mamba.norm"));
+  config.linear.scan_norms = files::ScanNorms::kPlain;
+  EXPECT_FALSE(Declares(Params(config), "layers.0.mamba.step_norm"));
+  config.linear.scan_norms = files::ScanNorms::kWeighted;
+  EXPECT_EQ(Find(Params(config), "layers.0.mamba.b_norm").gguf[0][0].name,
+            "blk.0.ssm_b_norm.weight");
+  ModelOptions options;
+  const std::vector<batch::KvGroup> groups = LayerGroups(config, options);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].k_head_dim, 4 * 30);
+  EXPECT_EQ(groups[0].v_head_dim, 2 * 30);
+}
+
 TEST(Params, LayersSideBySideAreOneOfTheCheckpoint) {
   ModelConfig config = SmallConfig(Architecture::kFalconH1);
   config.linear = SmallMamba2().linear;

@@ -169,6 +169,9 @@ Need NeedOf(const GatedDelta::Desc& desc, const GatedDelta::Args& args, const St
 Need NeedOf(const Ssd::Desc& desc, const Ssd::Args& args, const StepSizes&) {
   return RecurrentNeed(desc, args, 5.0 * static_cast<double>(desc.numbers()));
 }
+Need NeedOf(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args, const StepSizes&) {
+  return RecurrentNeed(desc, args, 7.0 * static_cast<double>(desc.numbers()));
+}
 
 // Ops that note a number or choose a token for a row, beside tables of every slot: a few bytes.
 template <class Op>
@@ -210,8 +213,8 @@ using Known =
     OpList<Linear, GroupedLinear, Attention, LatentAttention, Norm, QkNorm, RopeKv, GatedActivation,
            PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens, RouteExperts,
            GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm,
-           SigmoidGate, SigmoidGateScaleAdd, ShortConv, GatedDelta, Ssd, Pool, PlaceTokens, Sample,
-           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
+           SigmoidGate, SigmoidGateScaleAdd, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool,
+           PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
 
 }  // namespace
 

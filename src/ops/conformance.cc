@@ -212,6 +212,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<ShortConv>{&RefShortConvSupports, &RefShortConv}));
   SLUICE_RETURN_IF_ERROR(run(Reference<GatedDelta>{&RefGatedDeltaSupports, &RefGatedDelta}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Ssd>{&RefSsdSupports, &RefSsd}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<SelectiveScan>{&RefSelectiveScanSupports, &RefSelectiveScan}));
   SLUICE_RETURN_IF_ERROR(run(Reference<GatedNorm>{&RefGatedNormSupports, &RefGatedNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SigmoidGate>{&RefSigmoidGateSupports, &RefSigmoidGate}));
   SLUICE_RETURN_IF_ERROR(run(

@@ -156,6 +156,7 @@ ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, Te
 ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise);
 ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise);
 ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise);
+ConformanceCase<SelectiveScan> MakeCase(const SelectiveScan&, int number, TestNoise& noise);
 ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGateScaleAdd> MakeCase(const SigmoidGateScaleAdd&, int number,

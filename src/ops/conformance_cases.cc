@@ -180,7 +180,7 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise) {
                 noise, {RopeKvForm::kPrefillQkvOut, RopeKvForm::kPrefillQOut, RopeKvForm::kDecode}),
             .activation = FloatBesideKv(number),
             .q_heads = Pick(noise, {1, 3, 9}),
-            .kv_heads = Pick(noise, {1, 3}),
+            .kv_heads = Pick(noise, {1, 3, 3, 0}),
             .head_dim = head_dim,
             .rotary_dims = rotary,
             .interleaved = Flip(noise)};
@@ -211,8 +211,9 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise) {
   const size_t table = c.Add(std::move(rows));
   const size_t slots = c.Add(Array::Ints(slot));
   const size_t q_out = c.Add(Untouched(type, {tokens, c.desc.q_heads * int64_t{head_dim}}));
-  const std::vector<int64_t> k_dims = {blocks, c.desc.kv_heads, c.desc.kv.kernel_block_tokens,
-                                       head_dim};
+  const bool has_kv = c.desc.kv_heads > 0;
+  const std::vector<int64_t> k_dims = {blocks, std::max(c.desc.kv_heads, 1),
+                                       c.desc.kv.kernel_block_tokens, head_dim};
   const size_t k = c.Add(Untouched(kv, k_dims));
   const size_t v = c.Add(Untouched(kv, {k_dims[0], k_dims[1], k_dims[2], v_dim}));
   const size_t k_scale = c.Add(Untouched(DType::kF32, {k_dims[0], k_dims[1], k_dims[2]}));
@@ -221,6 +222,7 @@ ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise) {
     RopeKv::Args args{.qkv = Columns(t[qkv], width), .positions = t[at], .slots = t[slots]};
     if (rotary > 0) args.table = t[table];
     if (!keep) args.q_out = t[q_out];
+    if (!has_kv) return args;
     args.kv.k = t[k];
     if (v_dim > 0) args.kv.v = t[v];
     if (KvHasScales(kv)) args.kv.k_scale = t[k_scale];

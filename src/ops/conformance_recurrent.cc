@@ -238,4 +238,50 @@ ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise) {
   return c;
 }
 
+ConformanceCase<SelectiveScan> MakeCase(const SelectiveScan&, int number, TestNoise& noise) {
+  ConformanceCase<SelectiveScan> c;
+  c.desc = {.activation = FloatOf(number),
+            .channels = Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100, 576, 1500}),
+            .state_size = Turn(number, {16, Pick(noise, {1, 3, 7, 8}), Pick(noise, {16, 20, 32}),
+                                        Pick(noise, {57, 64, 100})}),
+            .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
+            .states = Pick(noise, {1, 1, 2, 5, 9})};
+  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const SequenceArrays sequences(all, c);
+  const DType type = c.desc.activation;
+  const int64_t tokens = all.start.back(), padding = noise.Below(3), n = c.desc.channels;
+  const int64_t width = 2 * int64_t{c.desc.state_size};
+  const size_t x = c.Add(MakeRows(type, tokens, padding, n + noise.Below(3) * 5, 0.5f, noise));
+  // Steps that are nearly 0, about 1, and as large as their sums.
+  const size_t dt = c.Add(MakeRows(type, tokens, padding, n + noise.Below(3) * 3,
+                                   Pick(noise, {1.0f, 1.0f, 5.0f}), noise));
+  const size_t bc = c.Add(MakeRows(type, tokens, padding, width + noise.Below(3) * 5, 0.5f, noise));
+  const size_t dt_bias = c.Add(Filled(noise, DType::kF32, {n}, Pick(noise, {1.0f, 4.0f})));
+  Array rates =
+      Filled(noise, DType::kF32, {n, c.desc.state_size}, Pick(noise, {0.02f, 1.0f, 20.0f}));
+  for (size_t i = 0; i < rates.Count(); ++i) rates.Set(i, -std::fabs(rates.At(i)));
+  const size_t a = c.Add(std::move(rates));
+  const size_t skip = c.Add(Filled(noise, DType::kF32, {n}));
+  // Each token multiplies the state by exponentials of a product, which devices round by more than
+  // that of Ssd: up to 4.2e-6 over the tokens of a case.
+  const double limit = 6e-6;
+  const size_t state =
+      c.Add(MakeState(all, {int64_t{c.desc.states} * c.desc.state_size, n}, noise), limit);
+  const size_t out = c.Add(Untouched(type, {tokens + padding, n}), LimitFor(type, limit));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<SelectiveScan::Args> {
+    return SelectiveScan::Args{.x = Columns(t[x], n),
+                               .dt = Columns(t[dt], n),
+                               .bc = Columns(t[bc], width),
+                               .dt_bias = t[dt_bias],
+                               .a = t[a],
+                               .skip = t[skip],
+                               .state = t[state],
+                               .query_start = t[sequences.start],
+                               .context = t[sequences.context],
+                               .block_table = t[sequences.table],
+                               .out = t[out]};
+  };
+  return c;
+}
+
 }  // namespace sluice::ops

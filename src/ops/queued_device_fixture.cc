@@ -84,6 +84,10 @@ TensorList TensorsOf(const Ssd::Args& a) {
   return {&a.vkq,   &a.dt,          &a.dt_bias, &a.a,           &a.skip,
           &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
 }
+TensorList TensorsOf(const SelectiveScan::Args& a) {
+  return {&a.x,     &a.dt,          &a.bc,      &a.dt_bias,     &a.a,  &a.skip,
+          &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
+}
 TensorList TensorsOf(const GatedDelta::Args& a) {
   return {&a.qkv,         &a.ba,      &a.dt_bias,     &a.a_log, &a.state,
           &a.query_start, &a.context, &a.block_table, &a.out};
@@ -404,7 +408,7 @@ QueuedDevice::QueuedDevice(const Options& options)
   facts_.memory_bytes = options.memory_bytes;
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
          PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, ShortConv,
-         GatedDelta, Ssd, GatedNorm, SigmoidGate, SigmoidGateScaleAdd, RouteExperts,
+         GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate, SigmoidGateScaleAdd, RouteExperts,
          FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts,
          Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
 }

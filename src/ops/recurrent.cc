@@ -67,6 +67,11 @@ std::string Ssd::Desc::ToString() const {
                 states, " states in blocks of ", block_tokens);
 }
 
+std::string SelectiveScan::Desc::ToString() const {
+  return StrCat(Name(activation), " ", channels, " channels of ", state_size, ", ", states,
+                " states in blocks of ", block_tokens);
+}
+
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args) {
   const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
   ArgsChecker check(ShortConv::kName, args.x);
@@ -121,6 +126,26 @@ Status CheckArgs(const Ssd::Desc& desc, const Ssd::Args& args) {
   return check.status();
 }
 
+Status CheckArgs(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args) {
+  const int64_t tokens = args.x.rank == 2 ? args.x.dims[0] : -1;
+  ArgsChecker check(SelectiveScan::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {tokens, desc.channels})
+      .Expect("dt", args.dt, desc.activation, {tokens, desc.channels})
+      .Expect("bc", args.bc, desc.activation, {tokens, 2 * int64_t{desc.state_size}})
+      .Expect("dt_bias", args.dt_bias, DType::kF32, {desc.channels})
+      .Expect("a", args.a, DType::kF32, {desc.channels, desc.state_size})
+      .Expect("skip", args.skip, DType::kF32, {desc.channels})
+      .Expect("state", args.state, DType::kF32,
+              {-1, int64_t{desc.states} * desc.state_size, desc.channels})
+      .Expect("out", args.out, desc.activation, {tokens, desc.channels})
+      .ExpectApart("x", args.x, "out", args.out)
+      .ExpectApart("dt", args.dt, "out", args.out)
+      .ExpectApart("bc", args.bc, "out", args.out)
+      .ExpectApart("state", args.state, "out", args.out);
+  ExpectSequences(args, check);
+  return check.status();
+}
+
 Status CheckIndices(const ShortConv::Desc& desc, const ShortConv::Args& args) {
   return CheckSequences<ShortConv>(args, args.x.dims[0], desc.block_tokens);
 }
@@ -131,6 +156,10 @@ Status CheckIndices(const GatedDelta::Desc& desc, const GatedDelta::Args& args) 
 
 Status CheckIndices(const Ssd::Desc& desc, const Ssd::Args& args) {
   return CheckSequences<Ssd>(args, args.vkq.dims[0], desc.block_tokens);
+}
+
+Status CheckIndices(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args) {
+  return CheckSequences<SelectiveScan>(args, args.x.dims[0], desc.block_tokens);
 }
 
 }  // namespace sluice::ops

@@ -1,8 +1,8 @@
 // The ops of a recurrent layer: a causal convolution over the tokens of each sequence, which some
 // layers gate and have nothing else beside, and what stands behind it: the gated delta rule of a
-// gated delta net, or the recurrence of Mamba-2. Each keeps a state for each sequence, which lies
-// in cache blocks as batch/kv_group.h says of a group of states: block i of a sequence's table
-// holds the state behind the last computed token of positions [i * block_tokens, (i + 1) *
+// gated delta net, or the recurrence of Mamba-2 or of Mamba. Each keeps a state for each sequence,
+// which lies in cache blocks as batch/kv_group.h says of a group of states: block i of a sequence's
+// table holds the state behind the last computed token of positions [i * block_tokens, (i + 1) *
 // block_tokens).
 //
 // Prefill, chunk and decode are the same op: sequence s has rows [query_start[s], query_start[s +
@@ -128,6 +128,38 @@ struct Ssd {
   };
 };
 
+// The recurrence of Mamba ("Mamba: Linear-Time Sequence Modeling with Selective State Spaces"), in
+// which each number of the state decays by a factor of its own. Per channel c, for each token in
+// order:
+//   step = softplus(dt[c] + dt_bias[c])
+//   S[i, c] = S[i, c] * exp(step * a[c, i]) + B[i] * (step * x[c])
+//   out[c] = sum over i of C[i] * S[i, c] + skip[c] * x[c]
+struct SelectiveScan {
+  static constexpr std::string_view kName = "selective_scan";
+  struct Desc {
+    DType activation = DType::kF32;
+    int64_t channels = 0;
+    int state_size = 0;    // numbers of a channel's state
+    int block_tokens = 0;  // positions of a block of states
+    int states = 1;        // of a block
+    std::string ToString() const;
+    int64_t numbers() const { return channels * state_size; }  // of a state
+  };
+  struct Args {
+    Tensor x;            // [tokens, channels]
+    Tensor dt;           // [tokens, channels]
+    Tensor bc;           // [tokens, 2 * state_size]: B, C
+    Tensor dt_bias;      // F32 [channels]
+    Tensor a;            // F32 [channels, state_size]; not above 0 in any model
+    Tensor skip;         // F32 [channels]
+    Tensor state;        // F32 [blocks, states * state_size, channels]
+    Tensor query_start;  // I32 [sequences + 1]
+    Tensor context;      // I32 [sequences]: tokens of the sequence, those of this call included
+    Tensor block_table;  // I32 [sequences, blocks_max]
+    Tensor out;          // [tokens, channels]; may not overlap x, dt or bc
+  };
+};
+
 // What is added to the sum of squares of q and of k.
 inline constexpr float kGatedDeltaNormEps = 1e-6f;
 
@@ -170,11 +202,13 @@ void ForEachStateStep(const Desc& desc, const Args& args, int64_t sequence, cons
 Status CheckArgs(const ShortConv::Desc& desc, const ShortConv::Args& args);
 Status CheckArgs(const GatedDelta::Desc& desc, const GatedDelta::Args& args);
 Status CheckArgs(const Ssd::Desc& desc, const Ssd::Args& args);
+Status CheckArgs(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args);
 // Query rows, contexts and the block ids that will be used make sense. REQUIRES: CheckArgs is ok;
 // they lie in host memory.
 Status CheckIndices(const ShortConv::Desc& desc, const ShortConv::Args& args);
 Status CheckIndices(const GatedDelta::Desc& desc, const GatedDelta::Args& args);
 Status CheckIndices(const Ssd::Desc& desc, const Ssd::Args& args);
+Status CheckIndices(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args);
 
 Support RefShortConvSupports(const ShortConv::Desc& desc, const device::DeviceFacts& facts);
 Status RefShortConv(device::Stream& stream, const ShortConv::Desc& desc,
@@ -184,5 +218,8 @@ Status RefGatedDelta(device::Stream& stream, const GatedDelta::Desc& desc,
                      const GatedDelta::Args& args);
 Support RefSsdSupports(const Ssd::Desc& desc, const device::DeviceFacts& facts);
 Status RefSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& args);
+Support RefSelectiveScanSupports(const SelectiveScan::Desc& desc, const device::DeviceFacts& facts);
+Status RefSelectiveScan(device::Stream& stream, const SelectiveScan::Desc& desc,
+                        const SelectiveScan::Args& args);
 
 }  // namespace sluice::ops

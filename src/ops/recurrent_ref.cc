@@ -92,6 +92,35 @@ void SsdToken(const Ssd::Desc& desc, const Ssd::Args& args, int64_t t, int head,
   }
 }
 
+// The tokens of a part of a sequence's rows.
+void Scan(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args, const StateStep& step) {
+  if (step.write < 0) return ZeroRows(step, args.out);
+  const int64_t channels = desc.channels, size = desc.state_size;
+  float* const state = args.state.ptr<float>() + step.write;
+  if (step.read < 0) {
+    std::fill_n(state, desc.numbers(), 0.0f);
+  } else if (step.read != step.write) {
+    std::copy_n(args.state.ptr<float>() + step.read, desc.numbers(), state);
+  }
+  for (int64_t t = step.begin; t < step.begin + step.tokens; ++t) {
+    const std::byte *x_row = RowData(args.x, t), *bc = RowData(args.bc, t);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double x = LoadElement(desc.activation, x_row, c);
+      const double dt = Softplus(double{LoadElement(desc.activation, RowData(args.dt, t), c)} +
+                                 args.dt_bias.ptr<float>()[c]);
+      const float* rates = args.a.ptr<float>() + c * args.a.strides[0];
+      double sum = args.skip.ptr<float>()[c] * x;
+      for (int64_t i = 0; i < size; ++i) {
+        float& s = state[i * channels + c];
+        s = static_cast<float>(s * std::exp(dt * rates[i]) +
+                               LoadElement(desc.activation, bc, i) * (dt * x));
+        sum += static_cast<double>(s) * LoadElement(desc.activation, bc, size + i);
+      }
+      StoreElement(desc.activation, RowData(args.out, t), c, static_cast<float>(sum));
+    }
+  }
+}
+
 // What the convolution sees of a token's channel.
 float ConvInput(const ShortConv::Desc& desc, const std::byte* row, int64_t c) {
   const float gate = LoadElement(desc.activation, row, c);
@@ -187,6 +216,21 @@ Support RefSsdSupports(const Ssd::Desc& desc, const device::DeviceFacts&) {
   if (!heads.ok) return heads;
   if (!std::isfinite(desc.dt_scale)) return Support::No(StrCat("dt_scale is ", desc.dt_scale));
   return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
+}
+
+Support RefSelectiveScanSupports(const SelectiveScan::Desc& desc, const device::DeviceFacts&) {
+  if (desc.channels <= 0) return Support::No(StrCat("channels is ", desc.channels));
+  if (desc.state_size <= 0) return Support::No(StrCat("state_size is ", desc.state_size));
+  return CheckSequenceOptions(desc.activation, desc.block_tokens, desc.states);
+}
+
+Status RefSelectiveScan(device::Stream&, const SelectiveScan::Desc& desc,
+                        const SelectiveScan::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  for (int64_t s = 0; s < args.context.dims[0]; ++s)
+    ForEachStateStep(desc, args, s, [&](const StateStep& step) { Scan(desc, args, step); });
+  return OkStatus();
 }
 
 Status RefSsd(device::Stream&, const Ssd::Desc& desc, const Ssd::Args& args) {

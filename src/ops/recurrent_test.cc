@@ -472,5 +472,120 @@ TEST_P(SsdTest, ShapesAndOptionsAreChecked) {
               HasSubstr("does not fit 1 blocks of 1"));
 }
 
+class SelectiveScanTest : public OpTest {
+ protected:
+  // One sequence of `tokens` tokens from position 0, in block 0; numbers by token, A by channel.
+  Status Step(const SelectiveScan::Desc& desc, int64_t tokens, const std::vector<float>& x,
+              const std::vector<float>& dt, const std::vector<float>& bc,
+              const std::vector<float>& a) {
+    x_ = Array::Floats(DType::kF32, {tokens, desc.channels}, x);
+    dt_ = Array::Floats(DType::kF32, {tokens, desc.channels}, dt);
+    bc_ = Array::Floats(DType::kF32, {tokens, static_cast<int64_t>(bc.size()) / tokens}, bc);
+    a_ = Array::Floats(DType::kF32, {desc.channels, desc.state_size}, a);
+    dt_bias_ = Array(DType::kF32, {desc.channels});
+    dt_bias_.Fill(bias_);
+    skip_ = Array(DType::kF32, {desc.channels});
+    for (int64_t c = 0; c < desc.channels; ++c)
+      skip_.Set(static_cast<size_t>(c), skip_factor_ * static_cast<float>(c + 1));
+    state_ = Array(DType::kF32, {1, int64_t{desc.states} * desc.state_size, desc.channels});
+    state_.Fill(kNan);
+    out_ = Array(DType::kF32, {tokens, desc.channels});
+    start_ = Array::Ints({0, static_cast<int32_t>(tokens)});
+    context_ = Array::Ints({static_cast<int32_t>(tokens)});
+    return Run<SelectiveScan>(desc, {.x = x_.tensor(),
+                                     .dt = dt_.tensor(),
+                                     .bc = bc_.tensor(),
+                                     .dt_bias = dt_bias_.tensor(),
+                                     .a = a_.tensor(),
+                                     .skip = skip_.tensor(),
+                                     .state = state_.tensor(),
+                                     .query_start = start_.tensor(),
+                                     .context = context_.tensor(),
+                                     .block_table = table_.tensor(),
+                                     .out = out_.tensor()});
+  }
+
+  float bias_ = 0.0f, skip_factor_ = 0.0f;
+  Array x_, dt_, bc_, a_, skip_, dt_bias_, state_, out_, start_, context_;
+  Array table_ = Array::Ints({1, 1}, {0});
+};
+SLUICE_FOR_EACH_INSTRUCTION_SET(SelectiveScanTest);
+
+// A step of 1 is made of this.
+const float kOne = static_cast<float>(std::log(std::exp(1.0) - 1.0));
+
+TEST_P(SelectiveScanTest, TwoTokensComputedByHand) {
+  const SelectiveScan::Desc desc = {.channels = 2, .state_size = 2, .block_tokens = 16};
+  // Each channel has two numbers, each of which keeps a part of its own.
+  const std::vector<float> a = {std::log(0.5f), std::log(0.25f), std::log(0.1f), 0.0f};
+  bias_ = kOne;
+  ASSERT_TRUE(Step(desc, 2, {3, 5, 4, -2}, {0, 0, 0, 0}, {1, 2, 10, 1, 1, -1, 1, 100}, a).ok());
+  // By number, then channel.
+  ExpectNear(state_, {0.5f * 3 + 4, 0.1f * 5 - 2, 0.25f * 6 - 4, 10 + 2}, 1e-5f);
+  ExpectNear(out_, {30 + 6, 50 + 10, 5.5f + 100 * -2.5f, -1.5f + 100 * 12}, 1e-3f);
+}
+
+TEST_P(SelectiveScanTest, AStepOfAChannelScalesWhatItLearnsAndItsDecayAndNothingOfWhatSkips) {
+  const SelectiveScan::Desc desc = {.channels = 2, .state_size = 1, .block_tokens = 16};
+  bias_ = 1.0f, skip_factor_ = 10.0f;
+  const auto softplus = [](double x) { return std::log1p(std::exp(x)); };
+  ASSERT_TRUE(Step(desc, 2, {2, 3, 5, 7}, {2, 0, -2, 1}, {1, 1, 1, 1}, {-0.3f, -0.5f}).ok());
+  const double first[] = {softplus(3) * 2, softplus(1) * 3};
+  const double behind[] = {first[0] * std::exp(-0.3 * softplus(-1)) + softplus(-1) * 5,
+                           first[1] * std::exp(-0.5 * softplus(2)) + softplus(2) * 7};
+  ExpectNear(state_, {static_cast<float>(behind[0]), static_cast<float>(behind[1])}, 1e-5f);
+  ExpectNear(out_,
+             {static_cast<float>(first[0] + 20), static_cast<float>(first[1] + 60),
+              static_cast<float>(behind[0] + 50), static_cast<float>(behind[1] + 140)},
+             1e-4f);
+  // Steps that are far from zero are themselves, or nothing.
+  skip_factor_ = 0.0f;
+  ASSERT_TRUE(Step(desc, 1, {2, 5}, {-1000, 1000}, {1, 1}, {-0.3f, -0.3f}).ok());
+  ExpectNear(out_, {0, 5 * 1001}, 1e-2f);
+}
+
+// Tokens that are taken back leave no trace: behind each of them.
+TEST_P(SelectiveScanTest, StatesBehindTheLastTokensAreThoseOfShorterCalls) {
+  SelectiveScan::Desc desc = {.channels = 70, .state_size = 22, .block_tokens = 32};
+  constexpr int kTokens = 19, kChannels = 70, kSize = 22;
+  TestNoise noise(4);
+  const auto numbers = [&](int count, float scale) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& value : values) value = scale * noise.Value();
+    return values;
+  };
+  const std::vector<float> x = numbers(kTokens * kChannels, 1.0f);
+  const std::vector<float> dt = numbers(kTokens * kChannels, 4.0f);
+  const std::vector<float> bc = numbers(kTokens * 2 * kSize, 1.0f);
+  std::vector<float> a = numbers(kChannels * kSize, 0.2f);
+  for (float& rate : a) rate = -std::fabs(rate);
+  skip_factor_ = 0.1f;
+  const auto step = [&](int tokens) {
+    return Step(desc, tokens, {x.begin(), x.begin() + tokens * kChannels},
+                {dt.begin(), dt.begin() + tokens * kChannels},
+                {bc.begin(), bc.begin() + tokens * 2 * kSize}, a);
+  };
+  std::vector<Array> behind;
+  for (int tokens = 1; tokens <= kTokens; ++tokens) {
+    ASSERT_TRUE(step(tokens).ok());
+    behind.push_back(state_);
+  }
+  const Array out = out_;
+  desc.states = kTokens;
+  ASSERT_TRUE(step(kTokens).ok());
+  EXPECT_EQ(out_, out);
+  const size_t count = behind[0].Count();
+  for (size_t i = 0; i < state_.Count(); ++i)
+    ASSERT_EQ(state_.At(i), behind[i / count].At(i % count)) << i;
+}
+
+TEST_P(SelectiveScanTest, ShapesAndOptionsAreChecked) {
+  SelectiveScan::Desc desc = {.channels = 2, .state_size = 3, .block_tokens = 16};
+  EXPECT_THAT(Step(desc, 1, {1, 2}, {1, 2}, {1, 2, 3, 4, 5}, std::vector<float>(6)).message(),
+              HasSubstr("bc is F32 [1, 5], expected F32 [1, 6]"));
+  desc.state_size = 0;
+  EXPECT_THAT(Step(desc, 1, {1, 2}, {1, 2}, {}, {}).message(), HasSubstr("state_size is 0"));
+}
+
 }  // namespace
 }  // namespace sluice::ops

@@ -27,13 +27,15 @@ Status CheckArgs(const RopeKv::Desc& desc, const RopeKv::Args& args) {
       .ExpectApart("qkv", args.qkv, "q_out", args.q_out);
   // A layer without rotation may be handed the table of its neighbours; it is not read.
   if (desc.rotary_dims > 0) check.Expect("table", args.table, DType::kF32, {-1, desc.rotary_dims});
-  ExpectPagedKv(desc.kv, args.kv, check);
+  if (desc.kv_heads > 0) ExpectPagedKv(desc.kv, args.kv, check);
   return check.status();
 }
 
 Status CheckIndices(const RopeKv::Desc& desc, const RopeKv::Args& args) {
-  const int64_t slots = args.kv.k.dims[0] * desc.kv.kernel_block_tokens;
-  SLUICE_RETURN_IF_ERROR(CheckIndices(RopeKv::kName, "slots", args.slots, -1, slots));
+  if (desc.kv_heads > 0) {
+    const int64_t slots = args.kv.k.dims[0] * desc.kv.kernel_block_tokens;
+    SLUICE_RETURN_IF_ERROR(CheckIndices(RopeKv::kName, "slots", args.slots, -1, slots));
+  }
   if (desc.rotary_dims == 0) return OkStatus();
   return CheckIndices(RopeKv::kName, "positions", args.positions, 0, args.table.dims[0]);
 }

@@ -1,6 +1,7 @@
 // Fused RoPE + KV write: rotates Q and K of packed QKV by position and writes K and V into the
 // paged cache, in three forms. A rotated value is rounded to the activation type before it goes to
-// the cache, in every form, so that the form never changes what is kept. Where the KV's format has
+// the cache, in every form, so that the form never changes what is kept. Without KV heads there is
+// only Q, and nothing is kept. Where the KV's format has
 // scales, each row of K and V gets its own (StoreKvRow). The rotation table is made once per model
 // (MakeRopeTable); dims past rotary_dims pass through.
 //
@@ -42,7 +43,7 @@ struct RopeKv {
         table;  // F32 [positions_max, rotary_dims]: cos of each pair, then sin; empty: no rotation
     Tensor slots;  // I32 [tokens]: kernel_block * kernel_block_tokens + offset; -1: not written
     Tensor q_out;  // [tokens, q_heads * head_dim]; empty for kPrefillQkvOut
-    PagedKv kv;
+    PagedKv kv;    // empty without KV heads
   };
 };
 

@@ -41,8 +41,8 @@ Support RefRopeKvSupports(const RopeKv::Desc& desc, const device::DeviceFacts&) 
   if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
     return Support::No(
         StrCat("KV layout ", static_cast<uint32_t>(desc.kv.layout), " is not supported"));
-  if (desc.q_heads <= 0 || desc.kv_heads <= 0 || desc.head_dim <= 0)
-    return Support::No("head counts and head_dim must be above 0");
+  if (desc.q_heads <= 0 || desc.kv_heads < 0 || desc.head_dim <= 0)
+    return Support::No("the number of Q's heads and head_dim must be above 0");
   if (desc.kv.kv_heads != desc.kv_heads || desc.kv.k_head_dim != desc.head_dim)
     return Support::No("the KV has other heads than the QKV");
   if (desc.kv.v_head_dim < 0 || desc.kv.v_head_dim > desc.head_dim)

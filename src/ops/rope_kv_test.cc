@@ -394,5 +394,22 @@ TEST(RopeTableTest, HoldsCosinesThenSinesInFullPrecision) {
   EXPECT_EQ(table[11], static_cast<float>(2.0 * std::sin(2e-4)));
 }
 
+// As layers have it that read the K and V of others.
+TEST_P(RopeKvTest, WithoutKvHeadsThereIsOnlyQAndNothingIsKept) {
+  RopeKv::Desc desc = {.head_dim = 32, .rotary_dims = 16};
+  desc.kv.v_head_dim = 32;
+  Call all(desc), own(desc);
+  own.desc.kv_heads = own.desc.kv.kv_heads = 0;
+  own.slots = Array::Ints({0, 1000000, 9, -1, 14});  // leads nowhere, and nobody follows it
+  RopeKv::Args args = own.args();
+  args.qkv = args.qkv.Columns(0, 3 * 32);
+  args.kv = {};
+  const Array before = own.qkv;
+  ASSERT_TRUE(Run<RopeKv>(own.desc, args).ok());
+  ASSERT_TRUE(Run<RopeKv>(all.desc, all.args()).ok());
+  EXPECT_EQ(own.q_out, all.q_out);
+  EXPECT_EQ(own.qkv, before);
+}
+
 }  // namespace
 }  // namespace sluice::ops

@@ -63,7 +63,7 @@ struct ParamSpec {
   // Alternatives in order of preference; the first whose tensors are all there is taken.
   std::vector<SourceList> hugging_face, gguf;
   bool hugging_face_adds_one = false;  // norms of Gemma: the checkpoint has weight - 1, GGUF weight
-  // Of vectors: the checkpoint has log(-x), GGUF x (Mamba's A).
+  // Of vectors and tables: the checkpoint has log(-x), GGUF x (Mamba's A).
   bool hugging_face_log = false;
   bool gguf_divided = false;  // of vectors: GGUF may have it in rows of equally many numbers
   float factor = 1.0f;        // of vectors: what the checkpoint's values are multiplied by

@@ -555,7 +555,7 @@ class Others(unittest.TestCase):
         models = os.path.join(os.path.dirname(__file__), "..", "golden", "models")
         for name, op in [("gemma3", "attention"), ("deepseek_v2", "latent_attention"), ("mamba2", "ssd"),
                          ("gpt_oss", "grouped_linear"), ("lfm2", "short_conv"),
-                         ("qwen3_next", "gated_delta")]:
+                         ("qwen3_next", "gated_delta"), ("mamba", "selective_scan")]:
             measured = self.kernels(os.path.join(models, name), "--device", "cpu", "--prompt-tokens",
                                     "36", "--context", "20", "--batch", "3", "--max-batch-tokens",
                                     "16", "--max-num-seqs", "4")

@@ -224,6 +224,30 @@ TEST_P(OpBounds, ARecurrenceOfMambaLeavesStatesAloneWhereItsBlocksAreNowhere) {
                 follows ? std::vector<float>{100, kLeft} : std::vector<float>(2, kLeft));
 }
 
+TEST_P(OpBounds, ASelectiveScanLeavesStatesAloneWhereItsBlocksAreNowhere) {
+  const Astray astray;
+  const Array out = Left(DType::kF32, {5, 1}), state = Left(DType::kF32, {2, 1, 1});
+  Array numbers(DType::kF32, {5, 1}), pairs(DType::kF32, {5, 2});
+  numbers.Fill(100.0f);
+  pairs.Fill(10.0f);
+  ops::SelectiveScan::Args args;
+  args.x = args.dt = Upload(numbers);
+  args.bc = Upload(pairs);
+  args.dt_bias = args.skip = Upload(Array(DType::kF32, {1}));
+  args.a = Upload(Array(DType::kF32, {1, 1}));
+  args.state = Upload(state);
+  args.query_start = Upload(astray.start);
+  args.context = Upload(astray.context);
+  args.block_table = Upload(astray.table);
+  args.out = Upload(out);
+  const bool follows =
+      Follows<ops::SelectiveScan>({.channels = 1, .state_size = 1, .block_tokens = 2}, args);
+  ExpectNumbers(args.out, out,
+                follows ? std::vector<float>{1e6, 0, 0, 0, 0} : std::vector<float>(5, kLeft));
+  ExpectNumbers(args.state, state,
+                follows ? std::vector<float>{1e5, kLeft} : std::vector<float>(2, kLeft));
+}
+
 TEST_P(OpBounds, WhatASampledRowNamesOutsideIsAsIfItDidNot) {
   constexpr int kVocab = 8, kRows = 9, kTop = 2;
   std::vector<ops::SampleRow> rows(kRows, ops::SampleRow{.temperature = 0.0f, .top_logprobs = 1});

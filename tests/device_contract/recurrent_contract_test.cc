@@ -42,6 +42,12 @@ void TakeRows(ops::GatedDelta::Args& args, int first, int count) {
   args.ba = args.ba.Rows(first, count);
   args.out = args.out.Rows(first, count);
 }
+void TakeRows(ops::SelectiveScan::Args& args, int first, int count) {
+  args.x = args.x.Rows(first, count);
+  args.dt = args.dt.Rows(first, count);
+  args.bc = args.bc.Rows(first, count);
+  args.out = args.out.Rows(first, count);
+}
 void TakeRows(ops::Ssd::Args& args, int first, int count) {
   args.vkq = args.vkq.Rows(first, count);
   args.dt = args.dt.Rows(first, count);
@@ -172,6 +178,29 @@ TEST_P(RecurrentContract, ARecurrenceOfMambaInAnyChunksBesideAnyone) {
       args.skip = Upload(Noise(DType::kF32, {2}));
       ExpectAlike<ops::Ssd>(desc, args, Array(type, {kRows, 2 * v_dim}),
                             Array(DType::kF32, {4, 2, k_dim, v_dim}));
+    }
+  }
+}
+
+TEST_P(RecurrentContract, ASelectiveScanInAnyChunksBesideAnyone) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const auto& [channels, size] : {std::pair{75, 16}, {32, 21}}) {
+      const ops::SelectiveScan::Desc desc = {.activation = type,
+                                             .channels = channels,
+                                             .state_size = size,
+                                             .block_tokens = kBlockTokens};
+      Array rates = Noise(DType::kF32, {channels, size});
+      for (size_t i = 0; i < rates.Count(); ++i)
+        rates.Set(i, -0.2f * static_cast<float>(i % 5 + 1));
+      ops::SelectiveScan::Args args;
+      args.x = Upload(Noise(type, {kRows, channels}));
+      args.dt = Upload(Noise(type, {kRows, channels}, 3.0f));
+      args.bc = Upload(Noise(type, {kRows, 2 * size}));
+      args.dt_bias = Upload(Noise(DType::kF32, {channels}));
+      args.a = Upload(rates);
+      args.skip = Upload(Noise(DType::kF32, {channels}));
+      ExpectAlike<ops::SelectiveScan>(desc, args, Array(type, {kRows, channels}),
+                                      Array(DType::kF32, {4, size, channels}));
     }
   }
 }

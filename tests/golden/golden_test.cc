@@ -612,8 +612,8 @@ TEST(GoldenLoad, FilesThatDoNotFitTheConfigAreNamed) {
 }
 
 TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
-  for (const char* name :
-       {"llama", "gemma3", "qwen3", "qwen3_next", "lfm2_bias", "mamba2", "minimax"}) {
+  for (const char* name : {"llama", "gemma3", "qwen3", "qwen3_next", "lfm2_bias", "mamba2", "jamba",
+                           "minimax", "gemma4_e"}) {
     const Fixture fixture = LoadFolder(name);
     auto runner = Open(fixture);
     ASSERT_NE(runner, nullptr);
@@ -625,8 +625,8 @@ TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
 }
 
 TEST(GoldenForward, AllThreadsGiveTheBitsOfOne) {
-  for (const char* name :
-       {"gemma2", "llama_bias", "qwen3_next", "lfm2", "mamba2", "bamba", "minimax"}) {
+  for (const char* name : {"gemma2", "llama_bias", "qwen3_next", "lfm2", "mamba2", "bamba", "jamba",
+                           "minimax", "gemma4_e"}) {
     const Fixture fixture = LoadFolder(name);
     auto one = Open(fixture);
     auto all = Open(fixture, OpenFiles(fixture), /*threads=*/0);

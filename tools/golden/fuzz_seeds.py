@@ -10,11 +10,13 @@ import struct
 
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests")
 GGUF = ["llama", "llama_yarn", "llama_llama3", "qwen2", "qwen3", "gemma2", "gemma3", "phi3_long",
-        "smollm3", "lfm2", "mamba2", "granitemoehybrid", "falcon_h1"]
+        "smollm3", "lfm2", "mamba2", "granitemoehybrid", "falcon_h1",
+        "falcon_mamba", "jamba", "gemma4", "nemotron_h"]
 CONFIGS = ["llama", "llama_dynamic", "llama_f8", "llama_llama3", "llama_yarn_options", "mistral",
            "qwen2_window", "qwen3", "qwen3_fp8_block", "llama_ct_channel", "gemma2", "gemma3",
            "phi3_long", "smollm3", "granite", "exaone4", "phi2", "qwen2_moe", "glm4_moe", "lfm2",
-           "mamba2", "granitemoehybrid", "bamba", "minimax", "falcon_h1", "nemotron_h"]
+           "mamba2", "granitemoehybrid", "bamba", "minimax", "falcon_h1", "nemotron_h",
+           "mamba", "falcon_mamba", "jamba", "gemma4_e"]
 QUANTIZED = ["awq", "gptq_act", "ct_w4a16_asym", "ct_nvfp4", "ct_w8a8", "nvfp4"]
 SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 # As quantized_matrix_fuzz.cc reads bytes: 32 rows and 128 columns, no GGUF file, a size that no tensor
@@ -95,7 +97,7 @@ def write(folder, name, data):
 
 
 for name in GGUF:
-    kind = "BF16" if name in ("mamba2", "falcon_h1") else "F32"
+    kind = "BF16" if name in ("mamba2", "falcon_h1", "nemotron_h") else "F32"
     write("gguf", f"{name}.gguf", small_gguf(read("golden", "gguf", f"{name}-{kind}.gguf")))
 for name in QUANTIZED:
     folder = ("golden", "int4", name)

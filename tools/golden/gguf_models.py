@@ -70,6 +70,16 @@ CASES = {
     "lfm2": {},
     "lfm2_moe": {},
     "granitemoehybrid": {},
+    "jamba": {},
+    # In 16 bits these differ by more than is allowed.
+    "mamba": {},
+    # GGUF has one number for the norms of the model and of what makes the steps.
+    "falcon_mamba": dict(mixer_rms_eps=1e-5),
+    "gemma4": {},
+    "gemma4_e": {},
+    "gemma4_moe": {},
+    # The converter takes the number of groups of experts for that of heads of Mamba-2.
+    "nemotron_h_moe": dict(n_group=1, topk_group=1),
 }
 # Their weights are of BF16 and stay so, which makes these files half as large. None has experts: with
 # activations in 16 bits too a token whose scores are nearly equal may get another expert.
@@ -85,6 +95,7 @@ SMALL_CASES = {
     "mpt": {},
     "mamba2": {},
     "granitemoehybrid_dense": dict(position_embedding_type=None),
+    "nemotron_h": {},
     # The converter rounds weights times a factor to BF16; by powers of two nothing is lost.
     "falcon_h1": dict(embedding_multiplier=2.0, lm_head_multiplier=0.5, key_multiplier=0.5,
                       attention_in_multiplier=2.0, attention_out_multiplier=0.5,
@@ -95,6 +106,10 @@ SMALL_CASES = {
 OLD_KEYS = {"gpt2": dict(n_ctx=40), "gpt_neox": dict(rotary_pct=0.25),
             "falcon": dict(num_kv_heads=1),
             "mpt": dict(architectures=["MPTForCausalLM"]),
+            "nemotron_h": dict(hybrid_override_pattern="M-M*-", mamba_d_head=12,
+                               not_written=["num_experts_per_tok", "n_routed_experts", "n_group",
+                                            "topk_group"]),
+            "nemotron_h_moe": dict(hybrid_override_pattern="ME*E"),
             "granitemoehybrid": dict(layer_types=["mamba", "attention"]),
             "granitemoehybrid_dense": dict(layer_types=["attention", "mamba"])}
 TYPES = ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"]
@@ -118,8 +133,9 @@ def load_converter(folder):
     load_options = base.ModelBase.load_hparams
 
     def options(folder, *arguments, **more):
-        # transformers drops what it does not know.
-        return {**read_json(folder, "config.json"), **load_options(folder, *arguments, **more)}
+        # transformers drops what it does not know, and adds what older files don't have.
+        all = {**read_json(folder, "config.json"), **load_options(folder, *arguments, **more)}
+        return {key: value for key, value in all.items() if key not in all.get("not_written", ())}
 
     base.ModelBase.load_hparams = staticmethod(options)
     found = conversion.get_model_class

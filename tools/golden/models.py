@@ -356,6 +356,38 @@ CASES = {
         moe_intermediate_size=32, moe_shared_expert_intermediate_size=40,
         routed_scaling_factor=1.7, layers_block_type=[
             "linear_attention", "moe", "full_attention", "moe"]), SMALL_BARE),
+    "mamba": ("Mamba", dict(
+        hidden_size=32, num_hidden_layers=3, state_size=20, time_step_rank=5,
+        layer_norm_epsilon=1e-3, tie_word_embeddings=False), SMALL_BARE),
+    "mamba_bias": ("Mamba", dict(
+        hidden_size=48, num_hidden_layers=2, expand=1, conv_kernel=3, use_bias=True,
+        use_conv_bias=False), dict(SMALL_BARE, dtype="float8_e4m3fn")),
+    "falcon_mamba": ("FalconMamba", dict(
+        hidden_size=32, num_hidden_layers=2, expand=16, intermediate_size=64, state_size=16,
+        time_step_rank=6, mixer_rms_eps=1e-2), SMALL_BARE),
+    "jamba": ("Jamba", dict(
+        NARROW, num_hidden_layers=4, attn_layer_period=3, attn_layer_offset=1, num_experts=4,
+        num_experts_per_tok=2, intermediate_size=24, mamba_d_state=12, mamba_d_conv=3,
+        mamba_expand=2, mamba_dt_rank=5, mamba_proj_bias=True), SMALL),
+    "jamba_dense": ("Jamba", dict(
+        NARROW, num_hidden_layers=3, attn_layer_period=2, attn_layer_offset=0, num_experts=1,
+        num_attention_heads=4, mamba_expand=1, rms_norm_eps=1e-3, tie_word_embeddings=True), SMALL),
+    "gemma4_e": ("Gemma4Text", dict(
+        NARROW, num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        global_head_dim=32, sliding_window=8, hidden_size_per_layer_input=12,
+        vocab_size_per_layer_input=128, num_kv_shared_layers=2, use_double_wide_mlp=True,
+        rms_norm_eps=1e-3, final_logit_softcapping=6.0, tie_word_embeddings=True,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention",
+                     "sliding_attention", "full_attention"],
+        rope_parameters={"sliding_attention": rope("default", 100.0),
+                         "full_attention": rope("proportional", partial_rotary_factor=0.25)}),
+        SMALL),
+    "gemma4_e_own": ("Gemma4Text", dict(
+        NARROW, num_hidden_layers=2, head_dim=16, global_head_dim=32, sliding_window=8,
+        hidden_size_per_layer_input=20, vocab_size_per_layer_input=136, use_double_wide_mlp=True,
+        layer_types=["sliding_attention", "full_attention"], rope_parameters={
+            "sliding_attention": rope("default", 100.0),
+            "full_attention": rope("proportional", 1000.0, partial_rotary_factor=0.5)}), SMALL),
 }
 
 
@@ -407,7 +439,8 @@ def check_decode(model, ids, expected, first):
     cache = transformers.DynamicCache(config=model.config)
     if model.config.model_type == "minimax":
         cache = transformers.models.minimax.modeling_minimax.MiniMaxCache()
-    name = "cache_params" if model.config.model_type == "mamba2" else "past_key_values"
+    alone = model.config.model_type in ("mamba2", "mamba", "falcon_mamba")
+    name = "cache_params" if alone else "past_key_values"
     more = {name: cache, "use_cache": True}
     rows = [log_probs(model, ids[:, :first], **more)]
     for at in range(first, ids.shape[1]):

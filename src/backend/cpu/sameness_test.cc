@@ -345,6 +345,7 @@ TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
     args.block_table = TensorOf(table, DType::kI32, {2, 2});
   };
   const Floats rate = {-0.1f};
+  const Floats rates(kChannels / 3, -0.2f);
   const auto run = [&](Machine& m) {
     Floats convolved(x.size()), out(size_t{kRows} * kValue), conv_state(states), state(states);
     ops::ShortConv::Args conv;
@@ -393,8 +394,20 @@ TEST_P(SamenessTest, RecurrencesGiveTheBitsOfAvx2) {
                      .steps = true,
                      .skip = true},
                     ssd);
-    for (const Floats* more :
-         {&convolved, &conv_state, &state, &gated, &gated_state, &decayed, &decayed_state})
+    // Rows of the convolution are x, and those of the gates beside others B and C.
+    Floats scanned(size_t{kRows} * kGated), scan_state(states);
+    ops::SelectiveScan::Args scan;
+    scan.x = TensorOf(gated, DType::kF32, {kRows, kGated});
+    scan.dt = Columns(delta.qkv, 0, kGated);
+    scan.bc = delta.ba;
+    scan.dt_bias = scan.skip = TensorOf(taps, DType::kF32, {kGated});
+    scan.a = TensorOf(rates, DType::kF32, {kGated, 1});
+    scan.state = TensorOf(scan_state, DType::kF32, {kStates, 1, kGated});
+    scan.out = TensorOf(scanned, DType::kF32, {kRows, kGated});
+    fill(scan);
+    m.Run<ops::SelectiveScan>({.channels = kGated, .state_size = 1, .block_tokens = 128}, scan);
+    for (const Floats* more : {&convolved, &conv_state, &state, &gated, &gated_state, &decayed,
+                               &decayed_state, &scanned, &scan_state})
       out.insert(out.end(), more->begin(), more->end());
     return out;
   };

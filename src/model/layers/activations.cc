@@ -17,8 +17,10 @@ struct Widths {
         value(config.linear.value_width()),
         linear_in(channels + value + config.linear.gates()),
         convolved(config.linear.conv_kernel > 0 ? channels : 0),
-        gate_first(config.linear.mamba) {
+        scan(config.linear.scan_width()),
+        gate_first(config.linear.mamba && scan == 0) {
     for (const files::LayerConfig& layer : config.layers) {
+      inner = std::max<int64_t>(inner, config.mlp_width_of(layer));
       const int64_t own = config.num_heads * HeadDim(config, layer);
       qkv = std::max(qkv, own + KvWidth(config, layer));
       q = std::max(q, own);
@@ -34,8 +36,12 @@ struct Widths {
   static int64_t KvWidth(const files::ModelConfig& config, const files::LayerConfig& layer) {
     return 2 * config.kv_heads_of(layer) * HeadDim(config, layer);
   }
+  // From row to row of what a product reads some columns of: rows begin at multiples of 16 bytes.
+  int64_t scan_stride() const { return (scan + 7) / 8 * 8; }
   int64_t q, qkv, gate;                           // the first two as the widest layer has them
   int64_t channels, value, linear_in, convolved;  // zeros where no layer has a state
+  int64_t inner = 0;                              // of feed-forward parts
+  int64_t scan;                                   // of Mamba's first form alone
   bool gate_first;                                // of what a matrix gives a layer with a state
 };
 
@@ -56,6 +62,7 @@ void Divide(const Widths& widths, Activations* a) {
   a->attention_gate = a->qkv_gate.Columns(widths.qkv, widths.gate);
   a->linear_qkv = a->linear_in.Columns(widths.gate_first ? widths.value : 0, widths.channels);
   a->linear_gate = a->linear_in.Columns(widths.gate_first ? 0 : widths.channels, widths.value);
+  if (widths.scan > 0) a->scan_in = a->scan_in.Columns(0, widths.scan);
   const int64_t ba = widths.channels + widths.value;
   a->linear_ba = a->linear_in.Columns(ba, widths.linear_in - ba);
 }
@@ -89,6 +96,32 @@ void LayPooled(const files::ModelConfig& config, const ModelOptions& options, si
   place(a->pooled[1], second, options.activation, rows, rows, widest);
 }
 
+// What experts have in the memory that begins at `first`.
+template <class Place>
+void LayExperts(const files::ModelConfig& config, const ModelOptions& options, size_t first,
+                int64_t tokens, const Place& place, Activations* a) {
+  const files::ExpertsConfig& experts = config.experts;
+  if (experts.count == 0) return;
+  const int64_t each = experts.per_token, most = options.max_tokens;
+  const auto by_choice = [&](ops::Tensor& tensor, size_t begin, DType dtype) {
+    return place(tensor, begin, dtype, tokens, most, each);
+  };
+  const auto by_place = [&](ops::Tensor& tensor, size_t begin, DType dtype, int64_t width) {
+    return place(tensor, begin, dtype, tokens * each, most * each, width);
+  };
+  size_t at = place(a->router_logits, first, DType::kF32, tokens, most, experts.count);
+  at = by_choice(a->expert_ids, at, DType::kI32);
+  at = by_choice(a->expert_places, at, DType::kI32);
+  at = by_choice(a->expert_weights, at, DType::kF32);
+  const int64_t starts = std::max(experts.count, options.expert_slots) + 1;
+  at = place(a->expert_starts, at, DType::kI32, starts, starts, 1);
+  at = by_place(a->expert_tokens, at, DType::kI32, 1);
+  const size_t inner =
+      std::max(by_place(a->expert_out, at, DType::kF32, config.hidden_size),
+               by_place(a->expert_gate_up, at, options.activation, 2 * int64_t{experts.width}));
+  by_place(a->expert_gated, inner, options.activation, experts.width);
+}
+
 // Lays the activations out; a null `workspace` asks for the bytes alone.
 Layout Lay(const device::View* workspace, const files::ModelConfig& config,
            const ModelOptions& options, int64_t tokens, int64_t rows) {
@@ -113,7 +146,9 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const DType residual = ops::ResidualDType(options.activation);
   const int64_t hidden = config.hidden_size, rows_max = options.max_logits_rows;
   const Widths widths(config);
-  const size_t normed = place(a.hidden, 0, residual, tokens, options.max_tokens, hidden);
+  const size_t inputs = place(a.hidden, 0, residual, tokens, options.max_tokens, hidden);
+  const size_t normed =
+      by_token(a.layer_inputs, inputs, int64_t{config.num_layers} * config.layer_inputs.width);
   const size_t branch = by_token(a.normed, normed, hidden);
   const size_t first = std::max(by_token(a.branch, branch, hidden),
                                 place(a.last, branch, residual, rows, rows_max, hidden));
@@ -128,35 +163,17 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
     by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);
   }
   const size_t convolved = by_token(a.linear_in, first, widths.linear_in);
-  by_token(a.recalled, by_token(a.convolved, convolved, widths.convolved), widths.value);
-  const int64_t inner = std::max(config.intermediate_size, config.experts.shared_width);
+  const size_t scanned =
+      by_token(a.recalled, by_token(a.convolved, convolved, widths.convolved), widths.value);
+  if (widths.scan > 0) by_token(a.scan_in, scanned, widths.scan_stride());
+  const int64_t inner = std::max<int64_t>({config.intermediate_size, widths.inner,
+                                           config.experts.shared_width, config.layer_inputs.width});
   const size_t gated = by_token(a.gate_up, first, 2 * inner);
   const size_t shared_gate = by_token(a.gated, gated, inner);
   if (config.experts.shared_gate) {
     place(a.shared_gate, shared_gate, DType::kF32, tokens, options.max_tokens, 1);
   }
-  if (config.experts.count > 0) {
-    const files::ExpertsConfig& experts = config.experts;
-    const int64_t each = experts.per_token;
-    const auto by_choice = [&](ops::Tensor& tensor, size_t begin, DType dtype) {
-      return place(tensor, begin, dtype, tokens, options.max_tokens, each);
-    };
-    const auto by_place = [&](ops::Tensor& tensor, size_t begin, DType dtype, int64_t width) {
-      return place(tensor, begin, dtype, tokens * each, options.max_tokens * each, width);
-    };
-    size_t at =
-        place(a.router_logits, first, DType::kF32, tokens, options.max_tokens, experts.count);
-    at = by_choice(a.expert_ids, at, DType::kI32);
-    at = by_choice(a.expert_places, at, DType::kI32);
-    at = by_choice(a.expert_weights, at, DType::kF32);
-    const int64_t starts = std::max(experts.count, options.expert_slots) + 1;
-    at = place(a.expert_starts, at, DType::kI32, starts, starts, 1);
-    at = by_place(a.expert_tokens, at, DType::kI32, 1);
-    const size_t expert_inner =
-        std::max(by_place(a.expert_out, at, DType::kF32, hidden),
-                 by_place(a.expert_gate_up, at, options.activation, 2 * int64_t{experts.width}));
-    by_place(a.expert_gated, expert_inner, options.activation, experts.width);
-  }
+  LayExperts(config, options, first, tokens, place, &a);
   if (workspace != nullptr) Divide(widths, &a);
   return layout;
 }

@@ -11,6 +11,9 @@ namespace sluice::model::layers {
 
 struct Activations {
   ops::Tensor hidden;  // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
+  // [tokens, layers * width]: what each layer is given of a token beside it; of no width where the
+  // model has none.
+  ops::Tensor layer_inputs;
   ops::Tensor normed;  // [tokens, hidden]
   ops::Tensor branch;  // [tokens, hidden]: a block's output before its post-norm
   // [tokens, (q_heads + 2 kv_heads) * head_dim], as wide as the layer with the widest heads needs:
@@ -33,7 +36,11 @@ struct Activations {
   ops::Tensor linear_in;  // all three; between gates [tokens, 3 * hidden]: gates, then the input
   ops::Tensor convolved;  // [tokens, channels]
   ops::Tensor recalled;   // [tokens, value width]
-  // As wide as the widest feed-forward part needs, in the memory of qkv and q.
+  // Of Mamba's first form, whose linear_in has no step sizes and the gate last: [tokens, step_rank
+  // + 2 * state size], the latent of step sizes, B and C. Step sizes take the place of linear_qkv.
+  ops::Tensor scan_in;
+  // As wide as the widest feed-forward part, or input of a layer, needs, in the memory of qkv and
+  // q.
   ops::Tensor gate_up;      // [tokens, 2 * width]
   ops::Tensor gated;        // [tokens, width]
   ops::Tensor shared_gate;  // F32 [tokens, 1]: of the expert that every token takes

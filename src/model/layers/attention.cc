@@ -9,17 +9,19 @@
 namespace sluice::model::layers {
 namespace {
 
+// `own_kv`: the layer has K and V of its own.
 ops::RopeKv::Desc RopeDesc(const Binder& binder, const batch::KvGroup& group, ops::RopeKvForm form,
-                           int rotary_dims, bool interleaved) {
+                           int rotary_dims, bool interleaved, bool own_kv) {
   ops::RopeKv::Desc desc;
   desc.form = form;
   desc.activation = binder.options.activation;
   desc.q_heads = binder.config.num_heads;
-  desc.kv_heads = group.kv_heads;
+  desc.kv_heads = own_kv ? group.kv_heads : 0;
   desc.head_dim = group.k_head_dim;
   desc.rotary_dims = rotary_dims;
   desc.interleaved = interleaved;
   desc.kv = KvDescOf(group);
+  desc.kv.kv_heads = desc.kv_heads;
   return desc;
 }
 
@@ -62,9 +64,11 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   const ops::Tensor& rope = tables.rope;
   const std::string prefix = StrCat("layers.", layer, ".attention.");
   Attention attention;
-  attention.layer_ = layer;
+  const int owner = config.layers[layer].kv_of;
+  const bool own = owner < 0;
+  attention.layer_ = own ? layer : owner;
   attention.group_ = group_index;
-  attention.kv_heads_ = group.kv_heads;
+  attention.kv_heads_ = own ? group.kv_heads : 0;
   attention.head_dim_ = group.k_head_dim;
   attention.q_width_ = int64_t{config.num_heads} * attention.head_dim_;
   attention.first_of_group_ = layer == group.layers.front();
@@ -76,7 +80,7 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   const bool norms = config.qk_norm != files::QkNormKind::kNone &&
                      (config.qk_norm != files::QkNormKind::kHeadPlain || !rope.empty());
   if (norms) SLUICE_RETURN_IF_ERROR(attention.BindNorms(binder, prefix, tables.ones));
-  if (files::InfoOf(config.architecture).v_norm) {
+  if (own && files::InfoOf(config.architecture).v_norm) {
     attention.ones_ = tables.ones;
     attention.ones_.dims[0] = attention.head_dim_;
     SLUICE_ASSIGN_OR_RETURN(attention.v_norm_,
@@ -92,18 +96,18 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   if (twice) {
     SLUICE_ASSIGN_OR_RETURN(attention.rotate_, binder.Bind<ops::RopeKv>(RopeDesc(
                                                    binder, group, ops::RopeKvForm::kPrefillQkvOut,
-                                                   rotary_dims, interleaved)));
+                                                   rotary_dims, interleaved, own)));
   }
   SLUICE_ASSIGN_OR_RETURN(attention.rope_kv_, binder.Bind<ops::RopeKv>(RopeDesc(
                                                   binder, group, ops::RopeKvForm::kPrefillQOut,
-                                                  twice ? 0 : rotary_dims, interleaved)));
+                                                  twice ? 0 : rotary_dims, interleaved, own)));
   attention.rope_ = rope;
   SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(AttentionDesc(
                                                     config, binder.options, group, !rope.empty())));
   attention.narrow_ =
       std::any_of(config.layers.begin(), config.layers.end(), [&](const files::LayerConfig& other) {
         return config.head_dim_of(other) != group.k_head_dim ||
-               config.kv_heads_of(other) != group.kv_heads;
+               config.kv_heads_of(other) != group.kv_heads || other.kv_of >= 0;
       });
   CHECK(!(attention.narrow_ && config.attention_gate), "a gate stands beside the widest heads");
   if (config.attention_gate) {
@@ -121,7 +125,7 @@ Status Attention::BindNorms(const Binder& binder, const std::string& prefix,
   const DType activation = binder.options.activation;
   const bool plain = config.qk_norm == files::QkNormKind::kHeadPlain;
   q_norm_ = plain ? ones : binder.Get(prefix + "q_norm")->tensor;
-  k_norm_ = plain ? ones : binder.Get(prefix + "k_norm")->tensor;
+  k_norm_ = plain || kv_heads_ == 0 ? q_norm_ : binder.Get(prefix + "k_norm")->tensor;
   if (config.qk_norm != files::QkNormKind::kWidth) {
     SLUICE_ASSIGN_OR_RETURN(qk_norm_, binder.Bind<ops::QkNorm>({.activation = activation,
                                                                 .q_heads = config.num_heads,
@@ -197,7 +201,7 @@ ops::RopeKv::Args Attention::RopeArgs(ForwardContext& context, const DeviceBatch
   args.positions = batch.positions;
   args.table = rope_;
   args.slots = batch.groups[group_].slots;
-  args.kv = context.kv[layer_];
+  if (kv_heads_ > 0) args.kv = context.kv[layer_];
   return args;
 }
 
@@ -207,7 +211,7 @@ Status Attention::Rotate(ForwardContext& context, const DeviceBatch& batch,
   if (rotate_.bound()) args.table = {};
   args.q_out = a.q;
   SLUICE_RETURN_IF_ERROR(rope_kv_(*context.stream, args));
-  if (context.observer == nullptr) return OkStatus();
+  if (context.observer == nullptr || kv_heads_ == 0) return OkStatus();
   return context.observer->LayerWritten(layer_, group_);
 }
 

@@ -50,8 +50,9 @@ class Attention {
   Status Rotate(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   Status Attend(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
-  int layer_ = 0, group_ = 0;
-  int kv_heads_ = 0, head_dim_ = 0;
+  int layer_ = 0, group_ = 0;  // the layer whose KV it reads
+  int kv_heads_ = 0;           // that it writes; 0: another layer has
+  int head_dim_ = 0;
   int64_t q_width_ = 0;  // of all heads of Q
   bool narrow_ = false;  // other layers have other heads
   bool first_of_group_ = false;

@@ -29,6 +29,9 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     SLUICE_ASSIGN_OR_RETURN(model->embedding_norm_,
                             Norm::Make(binder, "embedding_norm", Norm::Of::kStream));
   }
+  if (config.layer_inputs.width > 0) {
+    SLUICE_ASSIGN_OR_RETURN(model->layer_inputs_, LayerInputs::Make(binder));
+  }
   SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
   SLUICE_RETURN_IF_ERROR(model->MakeHeadVectors());
   for (int i = 0; i < config.num_layers; ++i) {
@@ -50,6 +53,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
         model->blocks_.back().keep,
         model->KeptNorm(binder, i, "input_norm_kept", config.layers[i].mixer_residual));
     SLUICE_RETURN_IF_ERROR(model->AddFeedForward(binder, i));
+    SLUICE_RETURN_IF_ERROR(model->AddLayerInput(binder, i));
     const bool last = i + 1 == config.num_layers;
     model->blocks_.back().ends_layer = last || config.StoredMixer(i + 1) != config.StoredMlp(i);
   }
@@ -92,6 +96,14 @@ Status Decoder::AddFeedForward(const Binder& binder, int layer) {
   return AddBlock(binder, Norm(), std::move(shared), "");
 }
 
+Status Decoder::AddLayerInput(const Binder& binder, int layer) {
+  if (config_.layer_inputs.width == 0) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(Norm sum, NormOfSum(binder, ""));
+  SLUICE_ASSIGN_OR_RETURN(LayerInput input, LayerInput::Make(binder, layer));
+  return AddBlock(binder, std::move(sum), Body(std::move(input)),
+                  StrCat("layers.", layer, ".layer_input_post_norm"));
+}
+
 Status Decoder::MakeEnd(const Binder& binder) {
   // A head of logits norms the rows that it needs, where nothing is to be added first.
   const bool all_rows = blocks_.back().after.bound() || config_.parallel_norms || config_.pooling;
@@ -128,9 +140,11 @@ Status Decoder::MakeHeadVectors() {
   if (!config_.alibi_slopes.empty()) {
     SLUICE_ASSIGN_OR_RETURN(slopes_, HeadVector::Make(device_, config_.alibi_slopes));
   }
-  if (config_.qk_norm == files::QkNormKind::kHeadPlain ||
+  const bool scans = config_.linear.scan_norms == files::ScanNorms::kPlain;
+  if (config_.qk_norm == files::QkNormKind::kHeadPlain || scans ||
       files::InfoOf(config_.architecture).v_norm) {
     int widest = config_.head_dim;
+    if (scans) widest = std::max({widest, config_.linear.step_rank, config_.linear.key_head_dim});
     for (const files::LayerConfig& layer : config_.layers)
       widest = std::max(widest, config_.head_dim_of(layer));
     const std::vector<float> ones(static_cast<size_t>(widest), 1.0f);
@@ -150,6 +164,11 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
   if (config.kind == files::LayerKind::kShortConv) {
     SLUICE_ASSIGN_OR_RETURN(GatedConv conv, GatedConv::Make(binder, layer, groups_[index], index));
     return Body(std::move(conv));
+  }
+  if (config.kind == files::LayerKind::kMamba && config_.linear.step_rank > 0) {
+    SLUICE_ASSIGN_OR_RETURN(FirstMamba mamba,
+                            FirstMamba::Make(binder, layer, groups_[index], index, ones_.tensor()));
+    return Body(std::move(mamba));
   }
   if (config.kind == files::LayerKind::kMamba) {
     SLUICE_ASSIGN_OR_RETURN(Mamba mamba, Mamba::Make(binder, layer, groups_[index], index));
@@ -183,8 +202,8 @@ Result<Decoder::Body> Decoder::MakeMlp(const Binder& binder, int layer) const {
     SLUICE_ASSIGN_OR_RETURN(ExpertMlp experts, ExpertMlp::Make(binder, layer));
     return Body(std::move(experts));
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      Mlp mlp, Mlp::Make(binder, StrCat("layers.", layer, ".mlp."), config_.intermediate_size));
+  SLUICE_ASSIGN_OR_RETURN(Mlp mlp, Mlp::Make(binder, StrCat("layers.", layer, ".mlp."),
+                                             config_.mlp_width_of(config_.layers[layer])));
   return Body(std::move(mlp));
 }
 
@@ -236,6 +255,7 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   if (!outputs.hidden.empty()) a.hidden = outputs.hidden;
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
   if (embedding_norm_.bound()) SLUICE_RETURN_IF_ERROR(embedding_norm_(stream, a));
+  if (layer_inputs_.bound()) SLUICE_RETURN_IF_ERROR(layer_inputs_(stream, batch, a));
   const ops::Tensor home = a.hidden;
   const bool takes_turns = branch_is_free_ && a.branch.dtype == home.dtype;
   std::span<const int> wanted = outputs.layers;

@@ -11,11 +11,13 @@
 #include "model/layers/attention.h"
 #include "model/layers/dense_and_experts.h"
 #include "model/layers/expert_mlp.h"
+#include "model/layers/first_mamba.h"
 #include "model/layers/gated_conv.h"
 #include "model/layers/gated_delta_net.h"
 #include "model/layers/head_vector.h"
 #include "model/layers/host_experts.h"
 #include "model/layers/latent_attention.h"
+#include "model/layers/layer_inputs.h"
 #include "model/layers/lightning_attention.h"
 #include "model/layers/mamba.h"
 #include "model/layers/mlp.h"
@@ -39,8 +41,9 @@ class Decoder : public Model {
                const DraftOutputs& outputs, int head) const override;
 
  private:
-  using Body = std::variant<Attention, LatentAttention, GatedDeltaNet, GatedConv, Mamba,
-                            LightningAttention, Mlp, ExpertMlp, DenseAndExperts, SharedExpert>;
+  using Body =
+      std::variant<Attention, LatentAttention, GatedDeltaNet, GatedConv, Mamba, FirstMamba,
+                   LightningAttention, Mlp, ExpertMlp, DenseAndExperts, SharedExpert, LayerInput>;
   struct Block {
     // Unbound: the block reads what the one before it read, so that the two are parallel.
     Norm before;
@@ -67,6 +70,8 @@ class Decoder : public Model {
   Status AddBlock(const Binder& binder, Norm before, Body body, const std::string& after);
   // Appends what layer `layer` has behind its mixer, if it has anything.
   Status AddFeedForward(const Binder& binder, int layer);
+  // Appends what layer `layer` makes of its inputs, if the model has such.
+  Status AddLayerInput(const Binder& binder, int layer);
   // The norm `name`, in place of the residual stream; unbound where the factor is 0.
   Result<Norm> KeptNorm(const Binder& binder, int layer, const char* name, float factor) const;
   // The norm `name` (empty: only the sum) of the residual stream, to which what blocks have not
@@ -75,6 +80,7 @@ class Decoder : public Model {
 
   TokenEmbedding embedding_;
   Norm embedding_norm_;                        // unbound: the model has none
+  LayerInputs layer_inputs_;                   // unbound: the model has none
   RopeTable rope_, local_rope_;                // the second is empty unless a layer uses it
   HeadVector slopes_, ones_;                   // AttentionTables; empty unless the model has them
   std::unique_ptr<HostExperts> host_experts_;  // null: the device has all

@@ -25,7 +25,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   } else if (layer.kind == files::LayerKind::kShortConv) {
     list->GatedConv(i);
   } else if (layer.kind == files::LayerKind::kMamba) {
-    list->Mamba(i);
+    config.linear.step_rank > 0 ? list->FirstMamba(i) : list->Mamba(i);
   } else if (layer.kind == files::LayerKind::kLightning) {
     list->LightningAttention(i);
   } else if (config.latent.kv_rank > 0) {
@@ -50,6 +50,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
     list->Mlp(i);
   }
   if (after) list->Norm(i, "mlp_post_norm", names.mlp_post_norm, "post_ffw_norm");
+  if (i < config.num_layers) list->LayerInput(i);
   list->LayerScale(i);
 }
 
@@ -63,6 +64,7 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
   ParamList list(config);
   list.Embedding();
   list.EmbeddingParts();
+  list.LayerInputs();
   for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i], &list);
   list.FinalNorm();
   if (config.pooling) {

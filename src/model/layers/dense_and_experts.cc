@@ -8,8 +8,9 @@ namespace sluice::model::layers {
 Result<DenseAndExperts> DenseAndExperts::Make(const Binder& binder, int layer) {
   const std::string prefix = StrCat("layers.", layer, ".");
   DenseAndExperts block;
-  SLUICE_ASSIGN_OR_RETURN(block.dense_,
-                          Mlp::Make(binder, prefix + "mlp.", binder.config.intermediate_size));
+  SLUICE_ASSIGN_OR_RETURN(
+      block.dense_,
+      Mlp::Make(binder, prefix + "mlp.", binder.config.mlp_width_of(binder.config.layers[layer])));
   SLUICE_ASSIGN_OR_RETURN(block.experts_, ExpertMlp::Make(binder, layer));
   SLUICE_ASSIGN_OR_RETURN(block.dense_norm_,
                           Norm::Make(binder, prefix + "dense_post_norm", Norm::Of::kBranch));

@@ -1,5 +1,6 @@
 #include "model/layers/param_list.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/str_cat.h"
@@ -142,6 +143,7 @@ void ParamList::Qkv(int i, int64_t columns) {
   if (!weights) return;
   const bool head = config_.qk_norm == files::QkNormKind::kHead;
   AddNorm(i, "attention.q_norm", {Of(names_.q_norm, "attn_q_norm", head ? head_dim : q)});
+  if (layer.kv_of >= 0) return;
   AddNorm(i, "attention.k_norm", {Of(names_.k_norm, "attn_k_norm", head ? head_dim : kv)});
 }
 
@@ -159,8 +161,30 @@ void ParamList::LayerScale(int i) {
   Add(i, "scale", ParamRole::kNorm, {{"layer_scalar", "layer_output_scale.weight", 1}}, 0, "");
 }
 
+void ParamList::LayerInputs() {
+  const files::LayerInputsConfig& inputs = config_.layer_inputs;
+  if (inputs.width == 0) return;
+  const int64_t all = int64_t{config_.num_layers} * inputs.width;
+  AddTop("layer_inputs.embedding", ParamRole::kEmbedding, inputs.rows, all, &Prefix::decoder,
+         "embed_tokens_per_layer.weight", "per_layer_token_embd.weight");
+  AddTop("layer_inputs.projection", ParamRole::kLinear, all, config_.hidden_size, &Prefix::decoder,
+         "per_layer_model_projection.weight", "per_layer_model_proj.weight");
+  // Both parts are halves of the sum, by their squares.
+  AddTop("layer_inputs.norm", ParamRole::kNorm, inputs.width, 0, &Prefix::decoder,
+         "per_layer_projection_norm.weight", "per_layer_proj_norm.weight")
+      .factor = std::sqrt(0.5f);
+}
+
+void ParamList::LayerInput(int i) {
+  const int64_t width = config_.layer_inputs.width, hidden = config_.hidden_size;
+  if (width == 0) return;
+  Matrix(i, "layer_input.gate", {Of("per_layer_input_gate", "inp_gate", width)}, hidden, false);
+  Matrix(i, "layer_input.output", {Of("per_layer_projection", "proj", hidden)}, width, false);
+  Norm(i, "layer_input_post_norm", "post_per_layer_input_norm", "post_norm");
+}
+
 void ParamList::Mlp(int i) {
-  const int64_t width = config_.intermediate_size;
+  const int64_t width = config_.mlp_width_of(LayerOf(i));
   if (config_.plain_mlp) {
     Matrix(i, "mlp.up", {Of(names_.up, "ffn_up", width)}, config_.hidden_size, config_.mlp_bias);
   } else {
@@ -234,6 +258,7 @@ ParamList::Pieces ParamList::QkvPieces(files::QkvLayout layout,
   const int64_t q = int64_t{config_.num_heads} * dim, kv = kv_heads * dim;
   switch (layout) {
     case files::QkvLayout::kApart:
+      if (layer.kv_of >= 0) return {Of(names_.q, "attn_q", q)};
       return {Of(names_.q, "attn_q", q), Of(names_.k, "attn_k", kv),
               layer.v_is_k ? Of(names_.k, "attn_k", kv) : Of(names_.v, "attn_v", kv)};
     case files::QkvLayout::kStacked:

@@ -27,6 +27,12 @@ class ParamList {
   // where the config has them.
   void EmbeddingParts();
 
+  // "layer_inputs.embedding", "layer_inputs.projection" and "layer_inputs.norm", of what every
+  // layer is given of a token, and of each layer "layer_input.gate", "layer_input.output" and
+  // "layer_input_post_norm", where the config has them.
+  void LayerInputs();
+  void LayerInput(int i);
+
   // The output matrix: the embedding itself where the checkpoint ties them, unless it is cut.
   void Output();
 
@@ -70,6 +76,12 @@ class ParamList {
   // "mamba.dt_bias", "mamba.a", "mamba.skip", "mamba.norm" and "mamba.output", with biases where
   // the config has them.
   void Mamba(int i);
+
+  // Of Mamba's first form: "mamba.in", rows of the values and of the gate, "mamba.taps",
+  // "mamba.scan_in", rows of the latent of step sizes, of B and C, with their norms where the
+  // config has weights of such, "mamba.steps", "mamba.dt_bias", "mamba.a", "mamba.skip" and
+  // "mamba.output", with biases where the config has them.
+  void FirstMamba(int i);
 
   // "lightning.in", rows of values, keys, queries and gate; "lightning.norm" and
   // "lightning.output".

@@ -111,6 +111,33 @@ void ParamList::Mamba(int i) {
          linear.product_bias, BlocksAdd(config_));
 }
 
+void ParamList::FirstMamba(int i) {
+  const files::LinearAttentionConfig& linear = config_.linear;
+  const int64_t values = linear.value_width(), state = linear.key_head_dim;
+  const int64_t rank = linear.step_rank, hidden = config_.hidden_size;
+  const auto piece = [&](std::string_view hugging_face, std::string_view gguf, int64_t rows) {
+    return Pieces{Of(StrCat(names_.mamba, hugging_face), gguf, rows)};
+  };
+  Matrix(i, "mamba.in", piece("in_proj", "ssm_in", 2 * values), hidden, linear.product_bias);
+  const Pieces taps = piece("conv1d", "ssm_conv1d", values);
+  Add(i, "mamba.taps", ParamRole::kTaps, taps, linear.conv_kernel, ".weight");
+  if (linear.conv_bias) Add(i, "mamba.taps_bias", ParamRole::kNorm, taps, 0, ".bias");
+  Matrix(i, "mamba.scan_in", piece("x_proj", "ssm_x", linear.scan_width()), values, false);
+  if (linear.scan_norms == files::ScanNorms::kWeighted) {
+    AddNorm(i, "mamba.step_norm", piece("dt_layernorm", "ssm_dt_norm", rank));
+    AddNorm(i, "mamba.b_norm", piece("b_layernorm", "ssm_b_norm", state));
+    AddNorm(i, "mamba.c_norm", piece("c_layernorm", "ssm_c_norm", state));
+  }
+  const Pieces steps = piece("dt_proj", "ssm_dt", values);
+  Matrix(i, "mamba.steps", steps, rank, false);
+  Add(i, "mamba.dt_bias", ParamRole::kNorm, steps, 0, ".bias");
+  Add(i, "mamba.a", ParamRole::kTable, piece("A_log", "ssm_a", values), state, "")
+      .hugging_face_log = true;
+  Add(i, "mamba.skip", ParamRole::kNorm, piece("D", "ssm_d", values), 0, "");
+  Matrix(i, "mamba.output", piece("out_proj", "ssm_out", hidden), values, linear.product_bias,
+         BlocksAdd(config_));
+}
+
 void ParamList::LightningAttention(int i) {
   const files::LinearAttentionConfig& linear = config_.linear;
   const int64_t dim = linear.key_head_dim, width = linear.value_width();
@@ -244,7 +271,12 @@ ParamSpec& ParamList::AddExperts(int i, std::string_view name, std::string_view 
   ParamSpec& spec = AddOfExperts(i, name, ParamRole::kExperts, rows);
   spec.columns = columns;
   spec.bias = config_.experts.product_biases;
+  // Some converters write the rows of gate and up into one tensor.
+  if (pieces.size() == 2) spec.gguf.resize(2);
   for (int64_t e = 0; e < experts; ++e) {
+    if (pieces.size() == 2)
+      spec.gguf[1].push_back(
+          RowsOfExpert(StrCat(GgufLayer(i), "ffn_gate_up_exps.weight"), e, rows));
     for (const Piece& piece : pieces) {
       spec.gguf[0].push_back(
           RowsOfExpert(StrCat(GgufLayer(i), piece.gguf, ".weight"), e, piece.rows));

@@ -9,6 +9,7 @@ namespace sluice::cpu {
 namespace {
 
 using ops::GatedDelta;
+using ops::SelectiveScan;
 using ops::ShortConv;
 using ops::Ssd;
 
@@ -180,6 +181,56 @@ Status RunSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& ar
   return OkStatus();
 }
 
+template <Isa isa>
+ops::Support SelectiveScanSupports(const SelectiveScan::Desc& desc,
+                                   const device::DeviceFacts& facts) {
+  if (desc.state_size > kScanStateMax)
+    return ops::Support::No(
+        StrCat("state_size is ", desc.state_size, ", the limit is ", kScanStateMax));
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefSelectiveScanSupports(desc, facts) : support;
+}
+
+template <const RecurrentKernels& kernels>
+Status RunSelectiveScan(device::Stream& stream, const SelectiveScan::Desc& desc,
+                        const SelectiveScan::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
+  ZeroSkippedRows(desc, args);
+  const ScanCall call = {.x = args.x.ptr<float>(),
+                         .dt = args.dt.ptr<float>(),
+                         .bc = args.bc.ptr<float>(),
+                         .dt_bias = args.dt_bias.ptr<float>(),
+                         .skip = args.skip.ptr<float>(),
+                         .out = args.out.ptr<float>(),
+                         .x_stride = args.x.strides[0],
+                         .dt_stride = args.dt.strides[0],
+                         .bc_stride = args.bc.strides[0],
+                         .out_stride = args.out.strides[0],
+                         .channels = desc.channels,
+                         .state_size = desc.state_size};
+  const float* rates = args.a.ptr<float>();
+  const int64_t rate_stride = args.a.strides[0];
+  // A task has some channels of all sequences, so that their rates are put in order once.
+  const int64_t tasks = (desc.channels + kScanChannels - 1) / kScanChannels;
+  ForTasks(AsCpu(stream), tasks, args.x.dims[0] * desc.numbers(), [&](int64_t task) {
+    const int64_t first = task * kScanChannels;
+    const int count = static_cast<int>(std::min<int64_t>(kScanChannels, desc.channels - first));
+    alignas(64) float ordered[kScanStateMax * kScanChannels] = {};
+    for (int c = 0; c < count; ++c) {
+      for (int i = 0; i < desc.state_size; ++i)
+        ordered[i * kScanChannels + c] = rates[(first + c) * rate_stride + i];
+    }
+    for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+      ops::ForEachStateStep(desc, args, s, [&](const ops::StateStep& step) {
+        if (step.write >= 0)
+          kernels.selective_scan(call, ordered, RunOf(step, args.state, 0), first, count);
+      });
+    }
+  });
+  return OkStatus();
+}
+
 }  // namespace
 
 void RegisterRecurrent(ops::OpTable& table) {
@@ -209,6 +260,15 @@ void RegisterRecurrent(ops::OpTable& table) {
                   .supports = &ops::RefSsdSupports,
                   .run = &ops::RefSsd,
                   .slow = &ops::PlainLoops<Ssd>});
+
+  table.Add<SelectiveScan>({"avx512_f32_selective_scan", &SelectiveScanSupports<Isa::kAvx512>,
+                            &RunSelectiveScan<kAvx512RecurrentKernels>, ops::Arithmetic::kF32});
+  table.Add<SelectiveScan>({"avx2_f32_selective_scan", &SelectiveScanSupports<Isa::kAvx2>,
+                            &RunSelectiveScan<kAvx2RecurrentKernels>, ops::Arithmetic::kF32});
+  table.Add<SelectiveScan>({.name = "ref_selective_scan",
+                            .supports = &ops::RefSelectiveScanSupports,
+                            .run = &ops::RefSelectiveScan,
+                            .slow = &ops::PlainLoops<SelectiveScan>});
 }
 
 }  // namespace sluice::cpu

@@ -1,4 +1,4 @@
-// short_conv, gated_delta and ssd on the CPU.
+// short_conv, gated_delta, ssd and selective_scan on the CPU.
 #pragma once
 
 #include "ops/op.h"

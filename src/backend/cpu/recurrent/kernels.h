@@ -58,6 +58,21 @@ struct SsdCall {
 // Columns of a state that are worked on together.
 inline constexpr int kSsdColumns = 16;
 
+struct ScanCall {
+  const float* x = nullptr;        // [tokens, channels]
+  const float* dt = nullptr;       // [tokens, channels]
+  const float* bc = nullptr;       // [tokens, 2 * state_size]
+  const float* dt_bias = nullptr;  // [channels]
+  const float* skip = nullptr;     // [channels]
+  float* out = nullptr;            // [tokens, channels]
+  int64_t x_stride = 0, dt_stride = 0, bc_stride = 0, out_stride = 0;
+  int64_t channels = 0;
+  int state_size = 0;
+};
+
+// Channels that one call of the kernel takes at most; their rates lie on the stack.
+inline constexpr int kScanChannels = 16, kScanStateMax = 256;
+
 struct RecurrentKernels {
   // One sequence's channels [first, first + count), count <= kConvChannels. `taps`: their weights
   // as [kernel, kConvChannels]. Pointers of the run are to the state's first channel.
@@ -68,6 +83,10 @@ struct RecurrentKernels {
   void (*gated_delta)(const DeltaCall& call, const StateRun& run, int head, int first, int end);
   // The same, where `first` is a multiple of kSsdColumns.
   void (*ssd)(const SsdCall& call, const StateRun& run, int head, int first, int end);
+  // One sequence's channels [first, first + count), count <= kScanChannels. `rates`: theirs as
+  // [state_size, kScanChannels]. Pointers of the run are to the state's first channel.
+  void (*selective_scan)(const ScanCall& call, const float* rates, const StateRun& run,
+                         int64_t first, int count);
 };
 
 extern const RecurrentKernels kAvx2RecurrentKernels, kAvx512RecurrentKernels;

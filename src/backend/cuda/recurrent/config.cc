@@ -43,6 +43,16 @@ LaunchShape ShortConvShape(int64_t count, int64_t channels) {
   return shape;
 }
 
+LaunchShape SelectiveScanShape(int64_t channels, int64_t sequences) {
+  LaunchShape shape;
+  shape.grid[0] = BlocksFor(channels, kScanThreads);
+  shape.grid[1] = static_cast<unsigned>(sequences);
+  shape.block[0] = kScanThreads;
+  return shape;
+}
+
+int ScanSize(int state_size) { return state_size <= 16 ? 16 : state_size <= 64 ? 64 : 0; }
+
 ops::Support ShortConvSupports(const ops::ShortConv::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.channels > kGridMax * kShortConvThreads)
     return ops::Support::No(
@@ -59,6 +69,13 @@ ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
 ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts) {
   const ops::Support fits = FitsKernel(desc.k_head_dim, desc.v_heads);
   return fits.ok ? ops::RefSsdSupports(desc, facts) : fits;
+}
+
+ops::Support SelectiveScanSupports(const ops::SelectiveScan::Desc& desc,
+                                   const device::DeviceFacts& facts) {
+  if (ScanSize(desc.state_size) == 0)
+    return ops::Support::No(StrCat("state_size is ", desc.state_size, ", above 64"));
+  return ops::RefSelectiveScanSupports(desc, facts);
 }
 
 }  // namespace sluice::cuda

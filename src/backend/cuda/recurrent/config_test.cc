@@ -46,5 +46,18 @@ TEST(RecurrentConfigTest, WhatFitsNoRegistersOrNoGridIsDeclined) {
   EXPECT_TRUE(ShortConvSupports({.channels = 8192, .block_tokens = 1}, facts).ok);
 }
 
+TEST(RecurrentConfigTest, AScanHoldsTheStateOfAChannelAndDeclinesAWiderOne) {
+  EXPECT_EQ(ScanSize(1), 16);
+  EXPECT_EQ(ScanSize(16), 16);
+  EXPECT_EQ(ScanSize(17), 64);
+  EXPECT_EQ(ScanSize(65), 0);
+  const LaunchShape shape = SelectiveScanShape(130, 3);
+  EXPECT_EQ(shape.grid[0], 3u);
+  EXPECT_EQ(shape.grid[1], 3u);
+  device::DeviceFacts facts;
+  EXPECT_EQ(SelectiveScanSupports({.channels = 8, .state_size = 65}, facts).reason,
+            "state_size is 65, above 64");
+}
+
 }  // namespace
 }  // namespace sluice::cuda

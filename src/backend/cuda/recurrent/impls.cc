@@ -10,6 +10,7 @@ namespace sluice::cuda {
 namespace {
 
 using ops::GatedDelta;
+using ops::SelectiveScan;
 using ops::ShortConv;
 using ops::Ssd;
 
@@ -17,6 +18,11 @@ constexpr KernelByType kShortConv =
     SLUICE_KERNEL_BY_TYPE("any_f32_short_conv", "any_f32_short_conv");
 constexpr KernelByType kShortConvState =
     SLUICE_KERNEL_BY_TYPE("any_f32_short_conv", "any_f32_short_conv_state");
+
+constexpr KernelByType kScan16 =
+    SLUICE_KERNEL_BY_TYPE("any_f32_selective_scan", "any_f32_selective_scan_16");
+constexpr KernelByType kScan64 =
+    SLUICE_KERNEL_BY_TYPE("any_f32_selective_scan", "any_f32_selective_scan_64");
 
 // The kernel of a recurrence for so many rows of a lane.
 struct KernelByRows {
@@ -124,6 +130,30 @@ Status RunSsd(device::Stream& stream, const Ssd::Desc& desc, const Ssd::Args& ar
                 StateShape(desc.v_heads, desc.v_head_dim, args.context.dims[0]), params);
 }
 
+Status RunSelectiveScan(device::Stream& stream, const SelectiveScan::Desc& desc,
+                        const SelectiveScan::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const SelectiveScanParams params = {.table = TableOf(desc, args, args.x.dims[0]),
+                                      .x = args.x.data,
+                                      .dt = args.dt.data,
+                                      .bc = args.bc.data,
+                                      .dt_bias = args.dt_bias.ptr<float>(),
+                                      .a = args.a.ptr<float>(),
+                                      .skip = args.skip.ptr<float>(),
+                                      .state = args.state.ptr<float>(),
+                                      .out = args.out.data,
+                                      .x_stride = args.x.strides[0],
+                                      .dt_stride = args.dt.strides[0],
+                                      .bc_stride = args.bc.strides[0],
+                                      .a_stride = args.a.strides[0],
+                                      .out_stride = args.out.strides[0],
+                                      .channels = desc.channels,
+                                      .state_size = desc.state_size};
+  const KernelByType& kernel = ScanSize(desc.state_size) == 16 ? kScan16 : kScan64;
+  return Launch(stream, kernel(desc.activation),
+                SelectiveScanShape(desc.channels, args.context.dims[0]), params);
+}
+
 }  // namespace
 
 void RegisterRecurrent(ops::OpTable& table) {
@@ -132,6 +162,8 @@ void RegisterRecurrent(ops::OpTable& table) {
   table.Add<GatedDelta>(
       {"any_f32_gated_delta", &GatedDeltaSupports, &RunGatedDelta, ops::Arithmetic::kF32});
   table.Add<Ssd>({"any_f32_ssd", &SsdSupports, &RunSsd, ops::Arithmetic::kF32});
+  table.Add<SelectiveScan>(
+      {"any_f32_selective_scan", &SelectiveScanSupports, &RunSelectiveScan, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

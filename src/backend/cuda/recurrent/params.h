@@ -57,6 +57,23 @@ struct SsdParams {
   int32_t k_heads, v_heads, k_head_dim, v_head_dim;
 };
 
+struct SelectiveScanParams {
+  StateTableParams table;
+  const void* x;
+  const void* dt;
+  const void* bc;
+  const float* dt_bias;
+  const float* a;
+  const float* skip;
+  float* state;
+  void* out;
+  int64_t x_stride, dt_stride, bc_stride, a_stride, out_stride;
+  int64_t channels;
+  int32_t state_size;
+};
+
+inline constexpr unsigned kScanThreads = 64;  // a channel each
+
 // A warp has eight columns of a state, four lanes to each.
 inline constexpr unsigned kDeltaWarps = 2, kDeltaParts = 4;
 inline constexpr unsigned kDeltaColumns = kDeltaWarps * 32 / kDeltaParts;

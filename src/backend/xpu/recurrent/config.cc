@@ -8,6 +8,9 @@ namespace {
 // A work-item on a GPU holds an eighth of a column in registers: 32 numbers of the widest head.
 constexpr int kKeyDimMax = 256;
 constexpr int kPartsOnGpu = 8, kItemsOnGpu = 128;
+// Of a scan: a work-item holds a channel's state and rates in registers, and a work-item of a CPU
+// goes through some channels one after the other.
+constexpr int kScanStateMax = 128, kScanItemsOnGpu = 64, kScanPieceOnCpu = 64;
 
 // Of a recurrence whose heads have states of [k_head_dim, v_head_dim].
 template <class Desc>
@@ -44,6 +47,19 @@ StateConfig ConfigureSsd(const ops::Ssd::Desc& desc, int64_t sequences,
   return config;
 }
 
+StateConfig ConfigureSelectiveScan(const ops::SelectiveScan::Desc& desc, int64_t sequences,
+                                   const device::DeviceFacts& facts) {
+  const int items = ItemsFor(facts, kScanItemsOnGpu);
+  const int64_t piece = items == 1 ? kScanPieceOnCpu : items;
+  StateConfig config;
+  config.options = StrCat("-D ITEMS=", items, " -D PIECE=", piece,
+                          " -D ACT=", ClName(desc.activation), " -D SIZE=", desc.state_size);
+  config.shape = {
+      {static_cast<size_t>((desc.channels + piece - 1) / piece), static_cast<size_t>(sequences), 1},
+      static_cast<size_t>(items)};
+  return config;
+}
+
 ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
                                 const device::DeviceFacts& facts) {
   const ops::Support fits = FitsRegisters(desc.k_head_dim);
@@ -53,6 +69,13 @@ ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
 ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts) {
   const ops::Support fits = FitsRegisters(desc.k_head_dim);
   return fits.ok ? ops::RefSsdSupports(desc, facts) : fits;
+}
+
+ops::Support SelectiveScanSupports(const ops::SelectiveScan::Desc& desc,
+                                   const device::DeviceFacts& facts) {
+  if (desc.state_size > kScanStateMax)
+    return ops::Support::No(StrCat("state_size is ", desc.state_size, ", above ", kScanStateMax));
+  return ops::RefSelectiveScanSupports(desc, facts);
 }
 
 }  // namespace sluice::xpu

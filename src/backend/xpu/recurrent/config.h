@@ -18,9 +18,13 @@ StateConfig ConfigureGatedDelta(const ops::GatedDelta::Desc& desc, int64_t seque
                                 const device::DeviceFacts& facts);
 StateConfig ConfigureSsd(const ops::Ssd::Desc& desc, int64_t sequences,
                          const device::DeviceFacts& facts);
+StateConfig ConfigureSelectiveScan(const ops::SelectiveScan::Desc& desc, int64_t sequences,
+                                   const device::DeviceFacts& facts);
 
 ops::Support GatedDeltaSupports(const ops::GatedDelta::Desc& desc,
                                 const device::DeviceFacts& facts);
 ops::Support SsdSupports(const ops::Ssd::Desc& desc, const device::DeviceFacts& facts);
+ops::Support SelectiveScanSupports(const ops::SelectiveScan::Desc& desc,
+                                   const device::DeviceFacts& facts);
 
 }  // namespace sluice::xpu

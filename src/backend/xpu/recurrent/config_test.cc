@@ -68,5 +68,20 @@ TEST(GatedDeltaConfigTest, KeysThatFitNoRegistersAreDeclined) {
   EXPECT_EQ(GatedDeltaSupports(desc, Facts(false)).reason, "k_head_dim is 257, above 256");
 }
 
+TEST(SelectiveScanConfigTest, AGroupHasSomeChannelsOfASequence) {
+  ops::SelectiveScan::Desc desc = {
+      .activation = DType::kBF16, .channels = 130, .state_size = 16, .block_tokens = 64};
+  const StateConfig config = ConfigureSelectiveScan(desc, 3, Facts(false));
+  EXPECT_EQ(config.options, "-D ITEMS=64 -D PIECE=64 -D ACT=bf16 -D SIZE=16");
+  EXPECT_EQ(config.shape.items, 64u);
+  EXPECT_EQ(config.shape.groups.x, 3u);
+  EXPECT_EQ(config.shape.groups.y, 3u);
+  EXPECT_EQ(ConfigureSelectiveScan(desc, 3, Facts(true)).options,
+            "-D ITEMS=1 -D PIECE=64 -D ACT=bf16 -D SIZE=16");
+  EXPECT_TRUE(SelectiveScanSupports(desc, Facts(false)).ok);
+  desc.state_size = 129;
+  EXPECT_EQ(SelectiveScanSupports(desc, Facts(false)).reason, "state_size is 129, above 128");
+}
+
 }  // namespace
 }  // namespace sluice::xpu

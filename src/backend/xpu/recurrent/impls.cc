@@ -69,6 +69,21 @@ Status RunSsd(device::Stream& stream, const ops::Ssd::Desc& desc, const ops::Ssd
                 static_cast<int32_t>(args.vkq.dims[0]), desc.dt_scale);
 }
 
+Status RunSelectiveScan(device::Stream& stream, const ops::SelectiveScan::Desc& desc,
+                        const ops::SelectiveScan::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const StateConfig config = ConfigureSelectiveScan(desc, args.context.dims[0], FactsOf(stream));
+  return Launch(
+      stream, {"recurrent/any_f32_selective_scan", "any_f32_selective_scan"}, config.options,
+      config.shape, args.x.data, RowStride(args.x), args.dt.data, RowStride(args.dt), args.bc.data,
+      RowStride(args.bc), args.dt_bias.data, args.a.data, RowStride(args.a), args.skip.data,
+      args.state.data, RowStride(args.state), args.query_start.data, args.context.data,
+      args.block_table.data, RowStride(args.block_table), args.out.data, RowStride(args.out),
+      static_cast<int32_t>(desc.channels), static_cast<int32_t>(args.block_table.dims[1]),
+      desc.block_tokens, static_cast<int32_t>(args.state.dims[0]), desc.states,
+      static_cast<int32_t>(args.x.dims[0]));
+}
+
 }  // namespace
 
 void RegisterRecurrent(ops::OpTable& table) {
@@ -77,6 +92,8 @@ void RegisterRecurrent(ops::OpTable& table) {
   table.Add<ops::GatedDelta>(
       {"any_f32_gated_delta", &GatedDeltaSupports, &RunGatedDelta, ops::Arithmetic::kF32});
   table.Add<ops::Ssd>({"any_f32_ssd", &SsdSupports, &RunSsd, ops::Arithmetic::kF32});
+  table.Add<ops::SelectiveScan>(
+      {"any_f32_selective_scan", &SelectiveScanSupports, &RunSelectiveScan, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu
