@@ -35,9 +35,9 @@ struct KvGroup {
   std::vector<int> layers;  // of the model, ascending
   DType dtype = DType::kF16;
   int kv_heads = 0;
-  // Numbers that a token has in a head. Latent attention has no V: it is a part of K. kState: those
-  // that a sequence has; K is the state of the recurrence, or of a convolution that stands alone,
-  // and V that of the convolution before a recurrence.
+  // Numbers that a token has in a head. Latent attention's V is a part of K; an indexer has its
+  // keys in V's place. kState: those that a sequence has; K is the state of the recurrence, or of a
+  // convolution that stands alone, and V that of the convolution before a recurrence.
   int k_head_dim = 0;
   int v_head_dim = 0;
   // kState: what a step may go back to. A step with at most so many tokens of a sequence leaves the

@@ -32,7 +32,10 @@ double LatentMacs(const files::ModelConfig& config) {
   const double rank = latent.kv_rank, into = latent.q_rank > 0 ? latent.q_rank : hidden;
   const double queries = heads * (latent.nope_dim + latent.rope_dim) * into +
                          (latent.q_rank > 0 ? hidden * latent.q_rank : 0);
-  return queries + hidden * latent.key_width() +
+  const files::IndexerConfig& indexer = latent.indexer;
+  const double index =
+      indexer.heads * (indexer.head_dim * into + hidden) + indexer.head_dim * hidden;
+  return queries + index + hidden * latent.key_width() +
          heads * rank * (latent.nope_dim + latent.value_dim) + heads * latent.value_dim * hidden;
 }
 
@@ -45,7 +48,11 @@ int64_t KvHeadBytes(DType dtype, int head_dim) {
 
 int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,
                      const files::LayerConfig& layer) {
-  if (config.latent.kv_rank > 0) return KvHeadBytes(dtype, config.latent.key_width());
+  const files::LatentConfig& latent = config.latent;
+  if (latent.kv_rank > 0) {
+    const int keys = latent.indexer.head_dim;
+    return KvHeadBytes(dtype, latent.key_width()) + (keys > 0 ? KvHeadBytes(dtype, keys) : 0);
+  }
   return 2 * config.kv_heads_of(layer) * KvHeadBytes(dtype, config.head_dim_of(layer));
 }
 
@@ -90,14 +97,19 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
     if (config.attention_gate) work.layer_macs += hidden * queries;
     // The product for it before the first layer, and two in the layer.
     work.layer_macs += 3 * hidden * config.layer_inputs.width;
-    work.windows.push_back(layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0);
+    const int window = layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0;
+    work.windows.push_back(latent.indexer.heads > 0 ? latent.indexer.top_k : window);
   }
   work.output_macs = hidden * config.vocab_size;
   work.pair_macs = 2.0 * config.num_heads * config.head_dim;
   if (latent.kv_rank > 0) {
     work.pair_macs = static_cast<double>(config.num_heads) * (latent.key_width() + latent.kv_rank);
   }
-  work.kv_bytes = static_cast<double>(kv_token_bytes);
+  const files::IndexerConfig& indexer = latent.indexer;
+  work.index_macs = static_cast<double>(indexer.heads) * indexer.head_dim;
+  work.index_bytes = static_cast<double>(kv_token_bytes) * indexer.head_dim /
+                     (indexer.head_dim + std::max(1, latent.key_width()));
+  work.kv_bytes = static_cast<double>(kv_token_bytes) - work.index_bytes;
   return work;
 }
 
@@ -115,18 +127,21 @@ DType LayerFormat(const files::ModelConfig& config, const files::TensorSource& t
 }
 
 double PrefillMacs(const ModelWork& work, int tokens) {
-  double pairs = 0;
+  double pairs = 0, scored = 0;
   for (const int window : work.windows) {
     const double full = window > 0 ? std::min(window, tokens) : tokens;
     pairs += full * (full + 1) / 2 + (tokens - full) * full;
+    scored += static_cast<double>(tokens) * (tokens + 1) / 2;
   }
-  return tokens * (work.layer_macs + work.state_macs) + work.output_macs + pairs * work.pair_macs;
+  return tokens * (work.layer_macs + work.state_macs) + work.output_macs + pairs * work.pair_macs +
+         scored * work.index_macs;
 }
 
 double DecodeBytes(const ModelWork& work, double context, int batch) {
-  double tokens = 0;
-  for (const int window : work.windows) tokens += Seen(window, context);
-  return work.weight_bytes + batch * (tokens * work.kv_bytes + work.state_bytes);
+  double kv = work.state_bytes;
+  for (const int window : work.windows)
+    kv += Seen(window, context) * work.kv_bytes + context * work.index_bytes;
+  return work.weight_bytes + batch * kv;
 }
 
 }  // namespace sluice::cli

@@ -18,8 +18,11 @@ struct ModelWork {
   double pair_macs = 0;      // per layer, for one query and one key and value
   double kv_bytes = 0;       // of one token in one layer
   std::vector<int> windows;  // by layer with K and V: how many tokens it sees; 0: all
-  double state_macs = 0;     // of all layers with a state instead, per token
-  double state_bytes = 0;    // that they read and write for one token of a sequence
+  // Of an indexer, which scores all tokens before the layer sees `windows` of them: as pair_macs
+  // and kv_bytes.
+  double index_macs = 0, index_bytes = 0;
+  double state_macs = 0;   // of all layers with a state instead, per token
+  double state_bytes = 0;  // that they read and write for one token of a sequence
 };
 
 // Bytes of the K, or of the V, of one token in one KV head: formats of codes keep a scale with it.

@@ -107,6 +107,24 @@ TEST(Work, ALayerOfMambaHasNoFeedForwardPartWhereTheModelHasNone) {
   EXPECT_DOUBLE_EQ(work.state_bytes, 2 * 8 * (64 * 24 + 3 * 160));
 }
 
+TEST(Work, AnIndexerScoresAllTokensOfWhichALayerSeesSome) {
+  files::ModelConfig config = SmolLm();
+  config.num_layers = 1;
+  config.layers.resize(1);
+  config.latent = {.kv_rank = 48, .q_rank = 32, .nope_dim = 16, .rope_dim = 16, .value_dim = 16};
+  config.latent.indexer = {.heads = 4, .head_dim = 32, .top_k = 10};
+  const int64_t bytes = KvTokenBytes(config, DType::kF16);
+  EXPECT_EQ(bytes, 2 * (64 + 32));
+  const ModelWork work = WorkOf(config, Tensors({}), bytes);
+  EXPECT_EQ(work.windows, std::vector<int>(1, 10));
+  EXPECT_DOUBLE_EQ(work.kv_bytes, 2 * 64);
+  EXPECT_DOUBLE_EQ(work.index_bytes, 2 * 32);
+  EXPECT_DOUBLE_EQ(work.index_macs, 4 * 32);
+  EXPECT_DOUBLE_EQ(DecodeBytes(work, 100, 2), work.weight_bytes + 2 * (10 * 2 * 64 + 100 * 2 * 32));
+  EXPECT_DOUBLE_EQ(PrefillMacs(work, 12), 12 * work.layer_macs + work.output_macs +
+                                              (55 + 20) * work.pair_macs + 78 * 4 * 32);
+}
+
 TEST(Work, CodesKeepAScaleWithEachHead) {
   EXPECT_EQ(KvHeadBytes(DType::kF32, 64), 256);
   EXPECT_EQ(KvHeadBytes(DType::kBF16, 64), 128);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "ops/attention.h"
+#include "ops/index_scores.h"
 #include "ops/latent_attention.h"
 #include "ops/recurrent.h"
 
@@ -44,8 +45,9 @@ bool GraphRunner::InGraph(const ops::CallList::Call& call) const {
   if (call.graphs != device::GraphSupport::kFull) return false;
   return level_ == device::GraphSupport::kFull ||
          (call.op != ops::Attention::kName && call.op != ops::LatentAttention::kName &&
-          call.op != ops::ShortConv::kName && call.op != ops::GatedDelta::kName &&
-          call.op != ops::Ssd::kName && call.op != ops::SelectiveScan::kName);
+          call.op != ops::IndexScores::kName && call.op != ops::ShortConv::kName &&
+          call.op != ops::GatedDelta::kName && call.op != ops::Ssd::kName &&
+          call.op != ops::SelectiveScan::kName);
 }
 
 Result<std::vector<GraphRunner::Piece>> GraphRunner::CapturePieces(device::Stream& stream,

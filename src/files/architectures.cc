@@ -10,6 +10,7 @@
 #include "files/gemma4_architectures.h"
 #include "files/mamba_architectures.h"
 #include "files/short_conv_architectures.h"
+#include "files/sparse_architectures.h"
 
 namespace sluice::files {
 namespace {
@@ -473,27 +474,24 @@ constexpr ArchitectureInfo kDecoderRows[] = {
 };
 // clang-format on
 
-constexpr size_t kRows = std::size(kDecoderRows) + std::size(kEarlyRows) +
-                         std::size(kShortConvRows) + std::size(kMambaRows) +
-                         std::size(kGemma4Rows) + std::size(kEncoderRows);
-constexpr std::array<ArchitectureInfo, kRows> kTable = [] {
-  std::array<ArchitectureInfo, kRows> table = {};
-  auto at = std::copy(std::begin(kDecoderRows), std::end(kDecoderRows), table.begin());
-  at = std::copy(std::begin(kEarlyRows), std::end(kEarlyRows), at);
-  at = std::copy(std::begin(kShortConvRows), std::end(kShortConvRows), at);
-  at = std::copy(std::begin(kMambaRows), std::end(kMambaRows), at);
-  at = std::copy(std::begin(kGemma4Rows), std::end(kGemma4Rows), at);
-  std::copy(std::begin(kEncoderRows), std::end(kEncoderRows), at);
+// The rows of all files, in the order of the enum.
+template <size_t... n>
+consteval auto Joined(const ArchitectureInfo (&... rows)[n]) {
+  std::array<ArchitectureInfo, (n + ...)> table = {};
+  auto at = table.begin();
+  ((at = std::copy(std::begin(rows), std::end(rows), at)), ...);
   return table;
-}();
+}
+constexpr auto kTable = Joined(kDecoderRows, kEarlyRows, kSparseRows, kShortConvRows, kMambaRows,
+                               kGemma4Rows, kEncoderRows);
 
 consteval bool IsInOrder() {
-  for (size_t i = 0; i < kRows; ++i) {
+  for (size_t i = 0; i < kTable.size(); ++i) {
     if (kTable[i].architecture != static_cast<Architecture>(i)) return false;
   }
   return true;
 }
-static_assert(kRows == kArchitectureCount && IsInOrder(),
+static_assert(kTable.size() == kArchitectureCount && IsInOrder(),
               "the table needs one row for each architecture, in the order of the enum");
 
 }  // namespace

@@ -66,6 +66,8 @@ namespace sluice::files {
   M(Bloom)                      \
   M(Mpt)                        \
   M(Baichuan)                   \
+  M(DeepseekV32)                \
+  M(GlmMoeDsa)                  \
   M(Lfm2)                       \
   M(Lfm2Moe)                    \
   M(Mamba2)                     \
@@ -240,6 +242,15 @@ struct ShortConvConfig {
   bool bias = false;  // on it and on the products before and behind it
 };
 
+// What chooses the positions that a row of latent attention sees: of each earlier token a key,
+// which the row's queries score (ops/index_scores.h).
+struct IndexerConfig {
+  int heads = 0;             // of queries; 0: a row sees all positions
+  int head_dim = 0;          // of these and of keys
+  int top_k = 0;             // positions that a row sees at most
+  bool interleaved = false;  // as RopeConfig::interleaved, of its own queries and keys
+};
+
 // Attention whose K and V a token keeps as one row for all heads (DeepSeek's MLA): a latent, from
 // which a matrix makes each head's keys and values, and a rotated part of the keys that all share.
 struct LatentConfig {
@@ -247,6 +258,7 @@ struct LatentConfig {
   int q_rank = 0;                  // of a latent that queries go through; 0: there is none
   int nope_dim = 0, rope_dim = 0;  // of a head's queries and keys: not rotated, rotated
   int value_dim = 0;               // of a head
+  IndexerConfig indexer = {};
 
   // Of the row: the rotated part, then the latent.
   int key_width() const { return rope_dim + kv_rank; }

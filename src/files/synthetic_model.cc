@@ -344,6 +344,16 @@ class SyntheticTensors : public TensorSource {
     Matrix(prefix + "kv_b_proj.weight", dtype_.others, heads * (latent.nope_dim + latent.value_dim),
            latent.kv_rank);
     LayerMatrix(prefix + "o_proj", hidden, heads * latent.value_dim);
+    if (latent.indexer.heads > 0) ListIndexer(prefix + "indexer.");
+  }
+
+  void ListIndexer(const std::string& prefix) {
+    const IndexerConfig& indexer = config_.latent.indexer;
+    LayerMatrix(prefix + "wq_b", int64_t{indexer.heads} * indexer.head_dim, config_.latent.q_rank);
+    LayerMatrix(prefix + "wk", indexer.head_dim, config_.hidden_size);
+    Norm(prefix + "k_norm.weight", indexer.head_dim);
+    Norm(prefix + "k_norm.bias", indexer.head_dim);
+    Matrix(prefix + "weights_proj.weight", dtype_.others, indexer.heads, config_.hidden_size);
   }
 
   void ListMlp(const std::string& prefix, int64_t width) {

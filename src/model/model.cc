@@ -76,7 +76,7 @@ batch::KvGroup GroupOf(const files::LayerConfig& layer, const files::ModelConfig
   group.k_head_dim = group.v_head_dim = config.head_dim_of(layer);
   if (config.latent.kv_rank > 0) {
     group.k_head_dim = config.latent.key_width();
-    group.v_head_dim = 0;
+    group.v_head_dim = config.latent.indexer.head_dim;  // of its keys
   }
   return group;
 }

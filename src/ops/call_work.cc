@@ -1,5 +1,6 @@
 #include "ops/call_work.h"
 
+#include <algorithm>
 #include <boost/pfr.hpp>
 #include <cmath>
 #include <type_traits>
@@ -13,6 +14,7 @@
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
 #include "ops/grouped_linear.h"
+#include "ops/index_scores.h"
 #include "ops/latent_attention.h"
 #include "ops/linear.h"
 #include "ops/map_experts.h"
@@ -23,6 +25,7 @@
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 #include "ops/token_counts.h"
+#include "ops/top_k.h"
 
 namespace sluice::ops {
 namespace {
@@ -128,11 +131,45 @@ Need NeedOf(const Attention::Desc& desc, const Attention::Args& args, const Step
   return {BytesOf(args.q, args.out) + seen.positions * PositionBytes(desc.kv),
           2.0 * seen.pairs * desc.q_heads * (desc.kv.k_head_dim + desc.kv.v_head_dim)};
 }
+// Lists may name any positions: a sequence's rows read at most all of them, and no more than they
+// have listed together.
+Seen SeenOfLists(const LatentAttention::Desc& desc, const StepSizes& step) {
+  Seen seen;
+  for (size_t s = 0; s < step.contexts.size(); ++s) {
+    const int64_t context = step.contexts[s];
+    double pairs = 0;
+    for (int64_t row = context - step.query_tokens[s]; row < context; ++row)
+      pairs += static_cast<double>(std::min<int64_t>(row + 1, desc.listed_max));
+    seen.pairs += pairs;
+    seen.positions += std::min(pairs, static_cast<double>(context));
+  }
+  return seen;
+}
 Need NeedOf(const LatentAttention::Desc& desc, const LatentAttention::Args& args,
             const StepSizes& step) {
-  const Seen seen = SeenBy({}, step);
-  return {BytesOf(args.q, args.out) + seen.positions * PositionBytes(desc.kv),
+  const Seen seen = desc.listed_max > 0 ? SeenOfLists(desc, step) : SeenBy({}, step);
+  return {BytesOf(args.q, args.listed, args.out) + seen.positions * PositionBytes(desc.kv),
           2.0 * seen.pairs * desc.heads * (desc.key_width + desc.value_width)};
+}
+
+// The call's rows are some of the step's.
+Need NeedOf(const IndexScores::Desc& desc, const IndexScores::Args& args, const StepSizes& step) {
+  Seen seen;
+  const int64_t first = args.first_row, end = first + args.q.dims[0];
+  int64_t start = 0;
+  for (size_t s = 0; s < step.contexts.size(); ++s) {
+    const int64_t behind = start + step.query_tokens[s], before = step.contexts[s] - behind;
+    int64_t positions = 0;
+    for (int64_t row = std::max(first, start); row < std::min(end, behind); ++row) {
+      positions = before + row + 1;
+      seen.pairs += static_cast<double>(positions);
+    }
+    seen.positions += static_cast<double>(positions);
+    start = behind;
+  }
+  return {BytesOf(args.q, args.weights, args.lengths) + seen.positions * PositionBytes(desc.kv) +
+              seen.pairs * sizeof(float),
+          2.0 * seen.pairs * desc.heads * (desc.head_dim + 1)};
 }
 
 // Q, K and V are read once; Q is written, in place or not, and K and V go to the cache.
@@ -173,13 +210,14 @@ Need NeedOf(const SelectiveScan::Desc& desc, const SelectiveScan::Args& args, co
   return RecurrentNeed(desc, args, 7.0 * static_cast<double>(desc.numbers()));
 }
 
-// Ops that note a number or choose a token for a row, beside tables of every slot: a few bytes.
+// Ops that note a number or choose a token or positions for a row, beside tables of every slot: a
+// few bytes.
 template <class Op>
 inline constexpr bool kCounted =
     !std::is_same_v<Op, PlaceTokens> && !std::is_same_v<Op, SetCounts> &&
     !std::is_same_v<Op, ResolveRows> && !std::is_same_v<Op, KeepDrawn> &&
     !std::is_same_v<Op, NextTokens> && !std::is_same_v<Op, KeepGuesses> &&
-    !std::is_same_v<Op, ResolveTokens>;
+    !std::is_same_v<Op, ResolveTokens> && !std::is_same_v<Op, TopK>;
 
 Need NeedOf(const Sample::Desc&, const Sample::Args& args, const StepSizes&) {
   return {BytesOf(args.logits, args.rows, args.outputs, args.distributions)};
@@ -210,11 +248,11 @@ struct OpList {
   static std::vector<std::string_view> Names() { return {Ops::kName...}; }
 };
 using Known =
-    OpList<Linear, GroupedLinear, Attention, LatentAttention, Norm, QkNorm, RopeKv, GatedActivation,
-           PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens, RouteExperts,
-           GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm,
-           SigmoidGate, SigmoidGateScaleAdd, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool,
-           PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
+    OpList<Linear, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm, QkNorm,
+           RopeKv, GatedActivation, PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens,
+           RouteExperts, GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts,
+           GatedNorm, SigmoidGate, SigmoidGateScaleAdd, ShortConv, GatedDelta, Ssd, SelectiveScan,
+           Pool, PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
 
 }  // namespace
 

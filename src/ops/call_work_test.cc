@@ -9,6 +9,8 @@
 #include "ops/attention.h"
 #include "ops/grouped_linear.h"
 #include "ops/host_array.h"
+#include "ops/index_scores.h"
+#include "ops/latent_attention.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -83,6 +85,31 @@ TEST(CallWork, AttentionReadsWhatItsRowsSee) {
   EXPECT_EQ(work_of(step).flops, (2 + 1 + 2 + 2) * kPair);
   desc.kv.dtype = DType::kI8;
   EXPECT_EQ(work_of(step).bytes, kRows + (2 + 3) * 2 * 2 * (16 + 4));
+}
+
+TEST(CallWork, ListsBoundWhatRowsOfLatentAttentionSee) {
+  LatentAttention::Desc desc = {.heads = 4, .key_width = 24, .value_width = 16, .listed_max = 5};
+  desc.kv = {DType::kF16, 1, 24, 0, 8};
+  Array q(DType::kF32, {4, 96}), out(DType::kF32, {4, 64}), lists(DType::kI32, {4, 5});
+  LatentAttention::Args args;
+  args.q = q.tensor(), args.out = out.tensor(), args.listed = lists.tensor();
+  const CallWork work =
+      WorkOf(CallOf<LatentAttention>("some", desc, args), {{1, 3, 0}, {10, 3, 0}});
+  EXPECT_EQ(work.flops, (5 + 1 + 2 + 3) * 2 * 4 * (24 + 16));
+  EXPECT_EQ(work.bytes, 4 * (96 + 64 + 5) * 4 + (5 + 3) * 24 * 2);
+}
+
+TEST(CallWork, ScoresAreOfTheRowsOfTheCallAlone) {
+  IndexScores::Desc desc = {.heads = 2, .head_dim = 16};
+  desc.kv = {DType::kI8, 1, 16, 0, 8};
+  Array q(DType::kF32, {2, 32}), weights(DType::kF32, {2, 2}), lengths(DType::kI32, {2});
+  IndexScores::Args args;
+  args.q = q.tensor(), args.weights = weights.tensor(), args.lengths = lengths.tensor();
+  args.first_row = 2;
+  // Rows 2 and 3: the second and the third of a chunk behind 4 positions.
+  const CallWork work = WorkOf(CallOf<IndexScores>("some", desc, args), {{1, 4}, {10, 8}});
+  EXPECT_EQ(work.flops, (6 + 7) * 2 * 2 * 17);
+  EXPECT_EQ(work.bytes, 2 * (32 + 2 + 1) * 4 + 7 * (16 + 4) + (6 + 7) * 4);
 }
 
 TEST(CallWork, WhatIsChangedInPlaceIsReadAndWritten) {

@@ -204,6 +204,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<LatentAttention>{&RefLatentAttentionSupports, &RefLatentAttention}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<IndexScores>{&RefIndexScoresSupports, &RefIndexScores}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<TopK>{&RefTopKSupports, &RefTopK}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GatedActivation>{&RefGatedActivationSupports, &RefGatedActivation}));
   SLUICE_RETURN_IF_ERROR(

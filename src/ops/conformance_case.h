@@ -19,6 +19,7 @@
 #include "ops/gate.h"
 #include "ops/grouped_linear.h"
 #include "ops/host_array.h"
+#include "ops/index_scores.h"
 #include "ops/latent_attention.h"
 #include "ops/linear.h"
 #include "ops/map_experts.h"
@@ -29,6 +30,7 @@
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 #include "ops/token_counts.h"
+#include "ops/top_k.h"
 
 namespace sluice::ops {
 
@@ -153,6 +155,8 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noise);
 ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, TestNoise& noise);
+ConformanceCase<IndexScores> MakeCase(const IndexScores&, int number, TestNoise& noise);
+ConformanceCase<TopK> MakeCase(const TopK&, int number, TestNoise& noise);
 ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noise);
 ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& noise);
 ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise);

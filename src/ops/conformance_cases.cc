@@ -439,6 +439,40 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
   return c;
 }
 
+namespace {
+
+// A row for each token: some of the positions up to its own, ascending.
+Array MakeLists(const std::vector<int32_t>& start, const std::vector<int32_t>& context,
+                int64_t tokens, int most, TestNoise& noise) {
+  if (most == 0) return Array::Ints({tokens, 0}, {});
+  std::vector<int32_t> lists(static_cast<size_t>(tokens * most), -1);
+  for (size_t s = 0; s < context.size(); ++s) {
+    for (int32_t t = start[s]; t < start[s + 1]; ++t) {
+      int32_t* list = lists.data() + int64_t{t} * most;
+      const int positions = context[s] - (start[s + 1] - t) + 1;
+      int64_t wanted = std::min<int64_t>(positions, Flip(noise) ? most : 1 + noise.Below(most));
+      for (int p = 0; p < positions && wanted > 0; ++p) {
+        if (noise.Below(positions - p) >= wanted) continue;
+        *list++ = p;
+        --wanted;
+      }
+    }
+  }
+  return Array::Ints({tokens, most}, lists);
+}
+
+// Of one to three sequences, some of which are longer than a part that kernels cut.
+void MakeSequences(int number, TestNoise& noise, std::vector<int32_t>* start,
+                   std::vector<int32_t>* context) {
+  *start = {0};
+  for (int64_t s = IsEmpty(number) ? 0 : 1 + noise.Below(3); s > 0; --s) {
+    context->push_back(Pick(noise, {1, 17, 65, 300}));
+    start->push_back(start->back() + std::min(Pick(noise, {1, 1, 2, 20}), context->back()));
+  }
+}
+
+}  // namespace
+
 ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, TestNoise& noise) {
   ConformanceCase<LatentAttention> c;
   const int from = Turn(number, {16, 32, 64});
@@ -455,11 +489,9 @@ ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, Te
     c.desc.value_width = 512;
     c.desc.kv = {c.desc.activation, 1, 576, 0, Pick(noise, {16, 64})};
   }
-  std::vector<int32_t> start = {0}, context;
-  for (int64_t s = IsEmpty(number) ? 0 : 1 + noise.Below(3); s > 0; --s) {
-    context.push_back(Pick(noise, {1, 17, 65, 300}));
-    start.push_back(start.back() + std::min(Pick(noise, {1, 1, 2, 20}), context.back()));
-  }
+  if (number / 3 % 2 == 1) c.desc.listed_max = Pick(noise, {1, 7, 64, 270});
+  std::vector<int32_t> start, context;
+  MakeSequences(number, noise, &start, &context);
   History history = MakeHistory(WholeRows(c.desc), start, context, noise);
   const int64_t tokens = start.back() + noise.Below(3);  // the last rows are padding
   const DType type = c.desc.activation;
@@ -468,6 +500,7 @@ ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, Te
   const size_t starts = c.Add(Array::Ints(start));
   const size_t contexts = c.Add(Array::Ints(context));
   const size_t ids = c.Add(std::move(history.table));
+  const size_t lists = c.Add(MakeLists(start, context, tokens, c.desc.listed_max, noise));
   const size_t k = c.Add(std::move(history.k));
   const size_t k_scale = c.Add(std::move(history.k_scale));
   // Twice that of attention: rows are up to four times as long.
@@ -481,7 +514,62 @@ ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, Te
         .q = t[q], .query_start = t[starts], .context = t[contexts], .block_table = t[ids]};
     args.kv.k = t[k];
     if (KvHasScales(desc.kv.dtype)) args.kv.k_scale = t[k_scale];
+    if (desc.listed_max > 0) args.listed = t[lists];
     args.out = t[out];
+    return args;
+  };
+  return c;
+}
+
+ConformanceCase<IndexScores> MakeCase(const IndexScores&, int number, TestNoise& noise) {
+  ConformanceCase<IndexScores> c;
+  const int head_dim = Pick(noise, {16, 20, 64, 128});
+  c.desc = {.activation = FloatBesideKv(number),
+            .heads = number % 16 == 15 ? 2 : Pick(noise, {1, 3, 8, 64}),
+            .head_dim = head_dim,
+            .scale = Pick(noise, {0.01f, 0.1f, 1.0f})};
+  c.desc.kv = {Turn(number, kKvFormats), 1, head_dim, 0, Pick(noise, {1, 16, 100})};
+  std::vector<int32_t> start, context;
+  MakeSequences(number, noise, &start, &context);
+  if (number % 16 == 15) {  // a long one beside them
+    context.push_back(33000);
+    start.push_back(start.back() + 1);
+  }
+  Attention::Desc keys = {.q_heads = 1, .kv_heads = 1, .head_dim = head_dim, .kv = c.desc.kv};
+  History history = MakeHistory(keys, start, context, noise);
+  // Some of the step's rows, of which the last are padding.
+  const int64_t all = start.back() + noise.Below(3);
+  const int64_t first = all > 0 ? noise.Below(all) : 0;
+  const int64_t rows = all > first ? 1 + noise.Below(all - first) : 0;
+  const DType type = c.desc.activation;
+  const size_t q = c.Add(Filled(noise, type, {rows, int64_t{c.desc.heads} * head_dim}));
+  const size_t weights = c.Add(Filled(noise, DType::kF32, {rows, c.desc.heads}));
+  const size_t starts = c.Add(Array::Ints(start));
+  const size_t contexts = c.Add(Array::Ints(context));
+  const size_t ids = c.Add(std::move(history.table));
+  const size_t k = c.Add(std::move(history.k));
+  const size_t k_scale = c.Add(std::move(history.k_scale));
+  const int64_t longest =
+      context.empty() ? 1 : *std::max_element(context.begin(), context.end()) + noise.Below(5);
+  // Sums in F32 of numbers within 1 and of either sign: rounding moves one of n numbers by about n
+  // times 2^-26, since what it has so far grows as the root of n. This is many times that of the
+  // heads' products together and of their sum.
+  const double dim = head_dim, heads = c.desc.heads;
+  const double limit = 0x1p-23 * c.desc.scale * (dim * std::sqrt(heads) + heads * std::sqrt(dim));
+  const size_t scores = c.Add(Untouched(DType::kF32, {rows, longest}), limit);
+  const size_t lengths = c.Add(Array(DType::kI32, {rows}));
+  c.args = [=, desc = c.desc](ConformanceTarget&,
+                              std::span<const Tensor> t) -> Result<IndexScores::Args> {
+    IndexScores::Args args{.q = t[q],
+                           .weights = t[weights],
+                           .first_row = first,
+                           .query_start = t[starts],
+                           .context = t[contexts],
+                           .block_table = t[ids]};
+    args.kv.k = t[k];
+    if (KvHasScales(desc.kv.dtype)) args.kv.k_scale = t[k_scale];
+    args.scores = t[scores];
+    args.lengths = t[lengths];
     return args;
   };
   return c;

@@ -1,12 +1,16 @@
 #include "ops/latent_attention.h"
 
+#include <algorithm>
+
 #include "ops/check_args.h"
 
 namespace sluice::ops {
 
 std::string LatentAttention::Desc::ToString() const {
-  return StrCat(Name(activation), " ", heads, " heads of ", key_width, ", values of ", value_width,
-                " scale ", scale, " kv ", kv.ToString());
+  std::string out = StrCat(Name(activation), " ", heads, " heads of ", key_width, ", values of ",
+                           value_width, " scale ", scale, " kv ", kv.ToString());
+  if (listed_max > 0) out += StrCat(" at ", listed_max, " listed positions");
+  return out;
 }
 
 Attention::Desc WholeRows(const LatentAttention::Desc& desc) {
@@ -41,10 +45,39 @@ Status CheckArgs(const LatentAttention::Desc& desc, const LatentAttention::Args&
       .Expect("context", args.context, DType::kI32, {sequences})
       .Expect("query_start", args.query_start, DType::kI32, {sequences + 1})
       .Expect("block_table", args.block_table, DType::kI32, {sequences, -1})
+      .ExpectIf(desc.listed_max > 0, "listed", args.listed, DType::kI32, {tokens, desc.listed_max})
       .Expect("out", args.out, desc.activation, {tokens, int64_t{desc.heads} * desc.value_width})
       .ExpectApart("q", args.q, "out", args.out);
   ExpectPagedKv(desc.kv, args.kv, check);
   return check.status();
+}
+
+int64_t ListedOf(const LatentAttention::Args& args, int64_t row) {
+  const int32_t* list = args.listed.ptr<int32_t>() + row * args.listed.strides[0];
+  const int32_t* end = list + args.listed.dims[1];
+  return std::find_if(list, end, [](int32_t position) { return position < 0; }) - list;
+}
+
+Status CheckIndices(const LatentAttention::Desc& desc, const LatentAttention::Args& args) {
+  Attention::Args whole = WholeRows(args);
+  whole.out = args.out;
+  SLUICE_RETURN_IF_ERROR(CheckIndices(WholeRows(desc), whole));
+  if (desc.listed_max == 0) return OkStatus();
+  const int32_t* start = args.query_start.ptr<int32_t>();
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    for (int64_t t = start[s]; t < start[s + 1]; ++t) {
+      const int32_t* list = args.listed.ptr<int32_t>() + t * args.listed.strides[0];
+      const int64_t position = args.context.ptr<int32_t>()[s] - (start[s + 1] - t);
+      const int64_t count = ListedOf(args, t);
+      bool ascends = count > 0;
+      for (int64_t i = 1; i < count; ++i) ascends = ascends && list[i - 1] < list[i];
+      if (ascends && list[count - 1] <= position) continue;
+      return InvalidArgument(StrCat(LatentAttention::kName, ": the ", count,
+                                    " positions listed for row ", t, " at position ", position,
+                                    " don't ascend up to it"));
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace sluice::ops

@@ -20,7 +20,10 @@ struct LatentAttention {
     int key_width = 0;    // of a row
     int value_width = 0;  // of its last numbers; <= key_width
     float scale = 1.0f;   // of q.k
-    KvDesc kv;            // of one head, with a V of no numbers
+    // Above 0: a row attends to positions that are listed for it alone, so many at most. 0: to all
+    // up to its own.
+    int listed_max = 0;
+    KvDesc kv;  // of one head, with a V of no numbers
     std::string ToString() const;
   };
   struct Args {
@@ -29,7 +32,11 @@ struct LatentAttention {
     Tensor context;      // I32 [sequences]
     Tensor block_table;  // I32 [sequences, blocks_max]
     PagedKv kv;          // its v and v_scale are empty
-    Tensor out;          // [tokens, heads * value_width]; may not overlap q
+    // I32 [tokens, listed_max]: a row's positions, ascending and none behind its own, at least one;
+    // -1 follows the last. Or empty. Their order in the list, not where they lie in the sequence,
+    // is what an implementation cuts into parts, so a row's bits depend on its list alone.
+    Tensor listed;
+    Tensor out;  // [tokens, heads * value_width]; may not overlap q
   };
 };
 
@@ -40,6 +47,12 @@ Attention::Args WholeRows(const LatentAttention::Args& args);
 
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const LatentAttention::Desc& desc, const LatentAttention::Args& args);
+// Query rows, contexts, block ids and listed positions make sense. REQUIRES: CheckArgs is ok; they
+// lie in host memory.
+Status CheckIndices(const LatentAttention::Desc& desc, const LatentAttention::Args& args);
+
+// How many positions are listed for row `row`. REQUIRES: host memory.
+int64_t ListedOf(const LatentAttention::Args& args, int64_t row);
 
 Support RefLatentAttentionSupports(const LatentAttention::Desc& desc,
                                    const device::DeviceFacts& facts);

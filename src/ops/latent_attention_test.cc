@@ -67,6 +67,52 @@ TEST_P(LatentAttentionTest, ARowIsAKeyAndItsEndAValue) {
   }
 }
 
+// A list of all of a row's positions gives the very bits of a row without one.
+TEST_P(LatentAttentionTest, ListedPositionsAreAllThatARowSees) {
+  ASSERT_TRUE(Run<LatentAttention>(desc_, Args()).ok());
+  const Array all = out_;
+  desc_.listed_max = 6;
+  Array lists = Array::Ints({3, 6}, {0, -1, -1, -1, -1, -1,  //
+                                     0, 1, 2, 3, 4, -1,      //
+                                     0, 1, 2, 3, 4, 5});
+  LatentAttention::Args args = Args();
+  args.listed = lists.tensor();
+  ASSERT_TRUE(Run<LatentAttention>(desc_, args).ok());
+  for (size_t i = 0; i < out_.Count(); ++i) EXPECT_NEAR(out_.At(i), all.At(i), 2e-6) << i;
+  if (GetParam() != "ref") {
+    EXPECT_EQ(out_, all);
+  }
+
+  // Row 2 sees positions 1 and 4 alone.
+  lists.Int(12) = 1, lists.Int(13) = 4, lists.Int(14) = -1;
+  ASSERT_TRUE(Run<LatentAttention>(desc_, args).ok());
+  std::vector<double> sums(32);
+  double total = 0;
+  for (const int p : {1, 4}) {
+    double score = 0;
+    for (int i = 0; i < 48; ++i) score += q_.At(static_cast<size_t>(2 * 96 + i)) * Row(p, i);
+    total += std::exp(score * 0.5);
+    for (int i = 0; i < 32; ++i)
+      sums[static_cast<size_t>(i)] += std::exp(score * 0.5) * Row(p, 16 + i);
+  }
+  for (size_t i = 0; i < 32; ++i) EXPECT_NEAR(out_.At(128 + i), sums[i] / total, 2e-5) << i;
+}
+
+TEST_P(LatentAttentionTest, ListsAreChecked) {
+  desc_.listed_max = 2;
+  Array lists = Array::Ints({3, 2}, {0, -1, 1, 4, 3, 5});
+  LatentAttention::Args args = Args();
+  EXPECT_THAT(Run<LatentAttention>(desc_, args).message(), HasSubstr("listed"));
+  args.listed = lists.tensor();
+  EXPECT_TRUE(Run<LatentAttention>(desc_, args).ok());
+  for (const auto& [at, position] : {std::pair(3, 5), std::pair(3, 1), std::pair(4, -1)}) {
+    Array wrong = lists;
+    wrong.Int(static_cast<size_t>(at)) = position;
+    args.listed = wrong.tensor();
+    EXPECT_THAT(Run<LatentAttention>(desc_, args).message(), HasSubstr("don't ascend"));
+  }
+}
+
 TEST_P(LatentAttentionTest, ShapesAreChecked) {
   LatentAttention::Args args = Args();
   args.out = args.out.Columns(0, 63);

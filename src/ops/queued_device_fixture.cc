@@ -20,6 +20,7 @@
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
 #include "ops/grouped_linear.h"
+#include "ops/index_scores.h"
 #include "ops/latent_attention.h"
 #include "ops/linear.h"
 #include "ops/map_experts.h"
@@ -30,6 +31,7 @@
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
 #include "ops/token_counts.h"
+#include "ops/top_k.h"
 
 namespace sluice::ops {
 namespace {
@@ -75,8 +77,13 @@ TensorList TensorsOf(const Attention::Args& a) {
                 a.kv);
 }
 TensorList TensorsOf(const LatentAttention::Args& a) {
-  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.out}, a.kv);
+  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.listed, &a.out}, a.kv);
 }
+TensorList TensorsOf(const IndexScores::Args& a) {
+  return WithKv(
+      {&a.q, &a.weights, &a.query_start, &a.context, &a.block_table, &a.scores, &a.lengths}, a.kv);
+}
+TensorList TensorsOf(const TopK::Args& a) { return {&a.scores, &a.lengths, &a.positions}; }
 TensorList TensorsOf(const ShortConv::Args& a) {
   return {&a.x, &a.weight, &a.bias, &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
 }
@@ -407,10 +414,10 @@ QueuedDevice::QueuedDevice(const Options& options)
   facts_.captures_host_calls = options.captures_host_calls;
   facts_.memory_bytes = options.memory_bytes;
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
-         PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, ShortConv,
-         GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate, SigmoidGateScaleAdd, RouteExperts,
-         FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts,
-         Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+         PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, IndexScores, TopK,
+         ShortConv, GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate, SigmoidGateScaleAdd,
+         RouteExperts, FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts,
+         CombineExperts, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
 }
 
 Result<std::unique_ptr<device::Stream>> QueuedDevice::CreateStream() {

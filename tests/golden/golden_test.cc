@@ -611,9 +611,32 @@ TEST(GoldenLoad, FilesThatDoNotFitTheConfigAreNamed) {
             StatusCode::kInvalidArgument);
 }
 
+TEST(GoldenLoad, IndexersThatDoNotFitTheConfigAreNamed) {
+  const Fixture fixture = LoadFolder("deepseek_v32");
+  for (const char* part :
+       {"wq_b.weight", "wk.weight", "k_norm.weight", "k_norm.bias", "weights_proj.weight"}) {
+    const std::string name = std::string("model.layers.1.self_attn.indexer.") + part;
+    files::ModelFiles files = OpenFiles(fixture);
+    auto patched = std::make_shared<PatchedSource>(files.tensors);
+    patched->Remove(name);
+    files.tensors = patched;
+    const Status status = LoadStatus(fixture, files);
+    EXPECT_EQ(status.code(), StatusCode::kBadModel);
+    EXPECT_THAT(status.message(), ::testing::HasSubstr(name));
+  }
+  files::ModelFiles files = OpenFiles(fixture);
+  files.config.latent.indexer.heads = 5;
+  const Status status = LoadStatus(fixture, files);
+  EXPECT_EQ(status.code(), StatusCode::kBadModel);
+  EXPECT_THAT(
+      status.message(),
+      ::testing::AllOf(::testing::HasSubstr("self_attn.indexer.wq_b.weight"),
+                       ::testing::HasSubstr("[192, 24]"), ::testing::HasSubstr("[160, 24]")));
+}
+
 TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
   for (const char* name : {"llama", "gemma3", "qwen3", "qwen3_next", "lfm2_bias", "mamba2", "jamba",
-                           "minimax", "gemma4_e"}) {
+                           "minimax", "gemma4_e", "deepseek_v32"}) {
     const Fixture fixture = LoadFolder(name);
     auto runner = Open(fixture);
     ASSERT_NE(runner, nullptr);
@@ -626,7 +649,7 @@ TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
 
 TEST(GoldenForward, AllThreadsGiveTheBitsOfOne) {
   for (const char* name : {"gemma2", "llama_bias", "qwen3_next", "lfm2", "mamba2", "bamba", "jamba",
-                           "minimax", "gemma4_e"}) {
+                           "minimax", "gemma4_e", "deepseek_v32"}) {
     const Fixture fixture = LoadFolder(name);
     auto one = Open(fixture);
     auto all = Open(fixture, OpenFiles(fixture), /*threads=*/0);

@@ -30,6 +30,17 @@ BASE = dict(vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_lay
             tie_word_embeddings=False)
 
 
+def lower_first(scores, k, dim=-1, largest=True, sorted=True):
+    """Tensor.topk, which leaves open which of equal numbers it takes, as the indexers of the models here
+    have it: the first. Products below zero count as zero, so equal scores are common."""
+    assert largest
+    values, indices = torch.sort(scores, dim=dim, descending=True, stable=True)
+    return torch.return_types.topk((values.narrow(dim, 0, k), indices.narrow(dim, 0, k)))
+
+
+torch.Tensor.topk = lower_first
+
+
 def rope(kind, theta=10000.0, **more):
     return {"rope_type": kind, "rope_theta": theta, **more}
 
@@ -388,6 +399,27 @@ CASES = {
         layer_types=["sliding_attention", "full_attention"], rope_parameters={
             "sliding_attention": rope("default", 100.0),
             "full_attention": rope("proportional", 1000.0, partial_rotary_factor=0.5)}), SMALL),
+    # Prompts of 48 tokens: more than rows see, and fewer.
+    "deepseek_v32": ("DeepseekV32", dict(
+        NARROW, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4, q_lora_rank=24,
+        kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16, index_topk=11,
+        index_n_heads=6, index_head_dim=32, n_routed_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, n_group=2,
+        topk_group=1, rope_parameters=rope(
+            "yarn", factor=8.0, original_max_position_embeddings=32, mscale=1.0,
+            mscale_all_dim=1.0)), dict(dtype="float16")),
+    "deepseek_v32_all": ("DeepseekV32", dict(
+        NARROW, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=16, kv_lora_rank=16,
+        qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16, index_topk=64, index_n_heads=2,
+        index_head_dim=16, n_routed_experts=2, num_experts_per_tok=1, moe_intermediate_size=16,
+        n_shared_experts=1, first_k_dense_replace=2, n_group=1, topk_group=1,
+        rope_parameters=rope("default")), BF16),
+    "glm_moe_dsa": ("GlmMoeDsa", dict(
+        NARROW, num_attention_heads=4, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=16,
+        qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, index_topk=16, index_n_heads=4,
+        index_head_dim=32, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+        n_shared_experts=1, first_k_dense_replace=1, rope_parameters=rope("default")),
+        dict(dtype="float16")),
 }
 
 

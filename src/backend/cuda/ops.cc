@@ -2,6 +2,7 @@
 
 #include "backend/cuda/activation/impls.h"
 #include "backend/cuda/attention/impls.h"
+#include "backend/cuda/attention/index_impls.h"
 #include "backend/cuda/attention/latent_impls.h"
 #include "backend/cuda/draft_tokens/impls.h"
 #include "backend/cuda/embedding/impls.h"
@@ -28,6 +29,7 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterRopeKv(table);
   RegisterAttention(table);
   RegisterLatentAttention(table);
+  RegisterIndex(table);
   RegisterActivation(table);
   RegisterRecurrent(table);
   RegisterGate(table);

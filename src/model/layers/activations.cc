@@ -4,9 +4,14 @@
 
 #include "base/check.h"
 #include "device/alignment.h"
+#include "model/layers/indexer.h"
 
 namespace sluice::model::layers {
 namespace {
+
+// Rows whose scores are in memory at a time: 20 MiB in a context of 160k tokens, and enough work
+// for the cores of any device.
+constexpr int64_t kIndexRows = 32;
 
 struct Widths {
   explicit Widths(const files::ModelConfig& config)
@@ -58,6 +63,7 @@ void Divide(const Widths& widths, Activations* a) {
     a->expert_starts = Flat(a->expert_starts);
     a->expert_tokens = Flat(a->expert_tokens);
   }
+  if (!a->index_lengths.empty()) a->index_lengths = Flat(a->index_lengths);
   a->qkv = a->qkv_gate.Columns(0, widths.qkv);
   a->attention_gate = a->qkv_gate.Columns(widths.qkv, widths.gate);
   a->linear_qkv = a->linear_in.Columns(widths.gate_first ? widths.value : 0, widths.channels);
@@ -72,15 +78,44 @@ struct Layout {
   size_t bytes = 0;  // for the most tokens and rows
 };
 
-// What latent attention has in the memory of qkv, which begins at `first`, and of q.
-template <class ByToken>
-void LayLatent(const files::ModelConfig& config, size_t first, size_t q, const ByToken& by_token,
-               Activations* a) {
+// What an indexer has, in the memory that begins at `first`.
+template <class Place>
+void LayIndexer(const files::ModelConfig& config, const ModelOptions& options, int64_t tokens,
+                size_t first, const Place& place, Activations* a) {
+  const files::IndexerConfig& indexer = config.latent.indexer;
+  if (indexer.heads == 0) return;
+  const int64_t rows = std::min<int64_t>(kIndexRows, options.max_tokens);
+  const auto by_token = [&](ops::Tensor& tensor, size_t begin, DType dtype, int64_t width) {
+    return place(tensor, begin, dtype, tokens, options.max_tokens, width);
+  };
+  const int64_t heads = indexer.heads, dim = indexer.head_dim;
+  size_t at = by_token(a->index_qkv, first, options.activation, (heads + 2) * dim);
+  at = by_token(a->index_q, at, options.activation, heads * dim);
+  at = by_token(a->index_weights, at, DType::kF32, heads);
+  at = by_token(a->index_positions, at, DType::kI32, ListedMax(config, options));
+  at = place(a->index_scores, at, DType::kF32, rows, rows, Positions(config, options));
+  place(a->index_lengths, at, DType::kI32, rows, rows, 1);
+}
+
+// Where memory for qkv and for q begins, and that behind both.
+struct QueryRegions {
+  size_t qkv = 0, q = 0, behind = 0;
+};
+
+// What latent attention has in the memory of qkv and of q, and its indexer behind that.
+template <class Place>
+void LayLatent(const files::ModelConfig& config, const ModelOptions& options, int64_t tokens,
+               const QueryRegions& regions, const Place& place, Activations* a) {
   const files::LatentConfig& latent = config.latent;
   const int64_t heads = config.num_heads;
-  by_token(a->latent_query, by_token(a->latent_nope, q, heads * latent.nope_dim), latent.q_rank);
-  by_token(a->latent_out, first, heads * latent.kv_rank);
-  by_token(a->attended, q, heads * latent.value_dim);
+  const auto by_token = [&](ops::Tensor& tensor, size_t begin, int64_t width) {
+    return place(tensor, begin, options.activation, tokens, options.max_tokens, width);
+  };
+  by_token(a->latent_out, regions.qkv, heads * latent.kv_rank);
+  by_token(a->attended, regions.q, heads * latent.value_dim);
+  const size_t nope = by_token(a->latent_nope, regions.q, heads * latent.nope_dim);
+  const size_t query = by_token(a->latent_query, nope, latent.q_rank);
+  LayIndexer(config, options, tokens, std::max(regions.behind, query), place, a);
 }
 
 // What products behind a pooling give in turn, in the memory that begins at `first`.
@@ -158,7 +193,7 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const size_t q = by_token(a.qkv_gate, first, widths.qkv + widths.gate);
   const size_t after_q = by_token(a.q, q, widths.q);
   if (config.latent.kv_rank > 0) {
-    LayLatent(config, first, q, by_token, &a);
+    LayLatent(config, options, tokens, {first, q, after_q}, place, &a);
   } else {
     by_token(a.attended, widths.gate > 0 ? after_q : first, widths.q);
   }

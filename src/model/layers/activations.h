@@ -25,6 +25,11 @@ struct Activations {
   // [tokens, q_heads * nope], the latent that queries go through [tokens, rank], both in q's
   // memory, and what it attended to in the latent space [tokens, q_heads * rank], in qkv's.
   ops::Tensor latent_nope, latent_query, latent_out;
+  // Of an indexer, behind q's memory: queries of its heads, the key, and room for a value, which
+  // rope_kv passes over [tokens, (heads + 2) * head_dim]; rotated queries [tokens, heads *
+  // head_dim]; the heads' weights F32 [tokens, heads]; scores of some rows F32 [some,
+  // positions], and how many each has I32 [some]; and what rows attend to I32 [tokens, top_k].
+  ops::Tensor index_qkv, index_q, index_weights, index_scores, index_lengths, index_positions;
   ops::Tensor q;  // [tokens, q_heads * head_dim], rotated
   // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then, unless there is a gate
   ops::Tensor attended;

@@ -8,6 +8,17 @@ namespace {
 
 constexpr float kNormEps = 1e-6f;  // of the latents, whatever the model's other norms have
 
+// The rows of latents alone: where V would be an indexer has its keys.
+ops::KvDesc LatentsOf(const batch::KvGroup& group) {
+  ops::KvDesc kv = KvDescOf(group);
+  kv.v_head_dim = 0;
+  return kv;
+}
+ops::PagedKv LatentsOf(ops::PagedKv kv) {
+  kv.v = kv.v_scale = {};
+  return kv;
+}
+
 }  // namespace
 
 ops::LatentAttention::Desc LatentAttentionDesc(const files::ModelConfig& config,
@@ -18,7 +29,8 @@ ops::LatentAttention::Desc LatentAttentionDesc(const files::ModelConfig& config,
           .key_width = group.k_head_dim,
           .value_width = config.latent.kv_rank,
           .scale = config.attention_scale,
-          .kv = KvDescOf(group)};
+          .listed_max = ListedMax(config, options),
+          .kv = LatentsOf(group)};
 }
 
 Result<LatentAttention> LatentAttention::Make(const Binder& binder, int layer,
@@ -59,8 +71,12 @@ Result<LatentAttention> LatentAttention::Make(const Binder& binder, int layer,
                                                     .head_dim = group.k_head_dim,
                                                     .rotary_dims = config.latent.rope_dim,
                                                     .interleaved = config.rope.interleaved,
-                                                    .kv = KvDescOf(group)}));
+                                                    .kv = LatentsOf(group)}));
   attention.rope_ = rope;
+  if (config.latent.indexer.heads > 0) {
+    SLUICE_ASSIGN_OR_RETURN(attention.indexer_,
+                            Indexer::Make(binder, layer, group, group_index, rope));
+  }
   SLUICE_ASSIGN_OR_RETURN(
       attention.attention_,
       binder.Bind<ops::LatentAttention>(LatentAttentionDesc(config, binder.options, group)));
@@ -83,6 +99,7 @@ Status LatentAttention::Project(device::Stream& stream, const Activations& a) co
     SLUICE_RETURN_IF_ERROR(q_a_(stream, a.normed, {}, x));
     SLUICE_RETURN_IF_ERROR(q_a_norm_(stream, {.x = x, .weight = q_a_weight_, .out = x}));
   }
+  if (indexer_.bound()) SLUICE_RETURN_IF_ERROR(indexer_.Project(stream, a));
   SLUICE_RETURN_IF_ERROR(q_nope_(stream, x, {}, a.latent_nope));
   SLUICE_RETURN_IF_ERROR(Multiply(stream, *q_rope_, x, a.qkv.Columns(0, last + rope)));
   SLUICE_RETURN_IF_ERROR(
@@ -109,18 +126,21 @@ Status LatentAttention::Rotate(ForwardContext& context, const DeviceBatch& batch
                                                     .table = rope_,
                                                     .slots = batch.groups[group_].slots,
                                                     .q_out = a.q,
-                                                    .kv = context.kv[layer_]}));
+                                                    .kv = LatentsOf(context.kv[layer_])}));
+  if (indexer_.bound()) SLUICE_RETURN_IF_ERROR(indexer_.Rotate(context, batch, a));
   if (context.observer == nullptr) return OkStatus();
   return context.observer->LayerWritten(layer_, group_);
 }
 
 Status LatentAttention::Attend(ForwardContext& context, const DeviceBatch& batch,
                                const Activations& a) const {
+  if (indexer_.bound()) SLUICE_RETURN_IF_ERROR(indexer_.Select(context, batch, a));
   return attention_(*context.stream, {.q = a.q,
                                       .query_start = batch.query_start,
                                       .context = batch.context,
                                       .block_table = batch.groups[group_].block_table,
-                                      .kv = context.kv[layer_],
+                                      .kv = LatentsOf(context.kv[layer_]),
+                                      .listed = a.index_positions,
                                       .out = a.latent_out});
 }
 

@@ -1,7 +1,8 @@
 // Latent attention of one layer (LatentConfig), computed in the latent space: queries are led
-// there, attend to the rows that tokens keep, and what they get is led back to the values of heads
-// ("DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model").
-// Immutable; the ParameterMap and the RopeTable must outlive it.
+// there, attend to the rows that tokens keep, or to those that an indexer chooses, and what they
+// get is led back to the values of heads ("DeepSeek-V2: A Strong, Economical, and Efficient
+// Mixture-of-Experts Language Model"). Immutable; the ParameterMap and the RopeTable must outlive
+// it.
 #pragma once
 
 #include <string>
@@ -10,6 +11,7 @@
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
+#include "model/layers/indexer.h"
 #include "ops/latent_attention.h"
 #include "ops/norm.h"
 #include "ops/rope_kv.h"
@@ -52,6 +54,7 @@ class LatentAttention {
   ops::Bound<ops::RopeKv> rope_kv_;
   ops::Tensor rope_;
   ops::Bound<ops::LatentAttention> attention_;
+  Indexer indexer_;  // unbound: rows see all positions
 };
 
 }  // namespace sluice::model::layers

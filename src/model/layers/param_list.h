@@ -58,10 +58,15 @@ class ParamList {
   // "scale", of what the layer leaves in the residual stream, where the architecture has it.
   void LayerScale(int i);
 
+  // "indexer.q", which reads the queries' latent, "indexer.k" with its norm's weight and bias, and
+  // "indexer.weights" of the heads.
+  void Indexer(int i);
+
   // "attention.q_a" and its norm where queries go through a latent of their own;
   // "attention.q_nope", "attention.q_rope" and "attention.absorb", which leads the first into the
   // latent space, by head; "attention.kv", rows of the rotated part, then of the latent, with the
   // latent's norm; "attention.values", out of the latent space by head; "attention.output".
+  // With an indexer also its parameters (Indexer).
   void LatentAttention(int i);
 
   // "linear.in", rows of queries, keys, values, gate, b, a; "linear.conv", "linear.dt_bias",

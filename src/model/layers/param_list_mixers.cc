@@ -42,6 +42,20 @@ void ParamList::LatentAttention(int i) {
            value);
   Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", hidden)}, heads * value,
          false, BlocksAdd(config_));
+  if (latent.indexer.heads > 0) Indexer(i);
+}
+
+void ParamList::Indexer(int i) {
+  const files::IndexerConfig& indexer = config_.latent.indexer;
+  const int64_t heads = indexer.heads, dim = indexer.head_dim, hidden = config_.hidden_size;
+  Matrix(i, "indexer.q", {{"self_attn.indexer.wq_b", "", heads * dim}}, config_.latent.q_rank,
+         false);
+  Matrix(i, "indexer.k", {{"self_attn.indexer.wk", "", dim}}, hidden, false);
+  const Pieces norm = {{"self_attn.indexer.k_norm", "", dim}};
+  Add(i, "indexer.k_norm", ParamRole::kNorm, norm, 0, ".weight");
+  Add(i, "indexer.k_norm_bias", ParamRole::kNorm, norm, 0, ".bias");
+  Matrix(i, "indexer.weights", {{"self_attn.indexer.weights_proj", "", heads}}, hidden, false)
+      .f32_out = true;  // so that no row sees other positions by a rounding
 }
 
 void ParamList::GatedDeltaNet(int i) {

@@ -58,10 +58,22 @@ SplitRange SplitsOf(const AttentionCall& call, const AttentionTile& tile) {
   return {visible.first / kSplitTokens, (visible.end + kSplitTokens - 1) / kSplitTokens};
 }
 
+// The lists of a step's rows, if they have some: [tokens, listed_max].
+using Lists = ops::Tensor;
+
+// Makes the tile, of one token, one over the token's list.
+void TakeList(const Lists& lists, AttentionTile* tile) {
+  tile->listed = lists.ptr<int32_t>() + tile->token * lists.strides[0];
+  const int32_t* end = std::find_if(tile->listed, tile->listed + lists.dims[1],
+                                    [](int32_t position) { return position < 0; });
+  tile->context = end - tile->listed;
+  tile->position = tile->context - 1;
+}
+
 // Calls body(tile) for the tiles of a step, those with the longest history of a sequence first.
 template <class Body>
-void ForTiles(const AttentionCall& call, const Attention::Args& args, int tile_tokens,
-              const Body& body) {
+void ForTiles(const AttentionCall& call, const Attention::Args& args, const Lists& lists,
+              int tile_tokens, const Body& body) {
   const int32_t* start = args.query_start.ptr<int32_t>();
   for (int64_t s = 0; s < args.context.dims[0]; ++s) {
     const int count = start[s + 1] - start[s];
@@ -71,7 +83,11 @@ void ForTiles(const AttentionCall& call, const Attention::Args& args, int tile_t
     for (int end = count; end > 0; end -= tile.tokens) {
       tile.tokens = std::min(tile_tokens, end);
       tile.token = start[s] + end - tile.tokens;
-      tile.position = tile.context - count + end - tile.tokens;
+      if (lists.empty()) {
+        tile.position = tile.context - count + end - tile.tokens;
+      } else {
+        TakeList(lists, &tile);
+      }
       for (tile.kv_head = 0; tile.kv_head < call.kv_heads; ++tile.kv_head) body(tile);
     }
   }
@@ -94,9 +110,10 @@ struct Needs {
   int64_t tiles = 0, splits = 0;
 };
 
-Needs CountNeeds(const AttentionCall& call, const Attention::Args& args, int tile_tokens) {
+Needs CountNeeds(const AttentionCall& call, const Attention::Args& args, const Lists& lists,
+                 int tile_tokens) {
   Needs needs;
-  ForTiles(call, args, tile_tokens, [&](const AttentionTile& tile) {
+  ForTiles(call, args, lists, tile_tokens, [&](const AttentionTile& tile) {
     ++needs.tiles;
     needs.splits += SplitsOf(call, tile).size();
   });
@@ -296,17 +313,21 @@ namespace {
 
 // Attention of checked arguments, without the first `out_from` numbers of each head's result.
 Status Attend(const AttentionKernels& kernels, device::Stream& stream, const Attention::Desc& desc,
-              const Attention::Args& args, int out_from) {
+              const Attention::Args& args, const Lists& lists, int out_from) {
   CpuStream& cpu = AsCpu(stream);
   const int threads = cpu.pool().threads();
   const int64_t sequences = args.context.dims[0];
-  const AttentionPlan plan =
-      PlanAttention(kernels.tiling, args.query_start.ptr<int32_t>()[sequences], sequences,
-                    desc.kv_heads, desc.q_heads / desc.kv_heads,
-                    (LongestContext(args) + kSplitTokens - 1) / kSplitTokens, threads);
+  const int64_t longest =
+      lists.empty() ? LongestContext(args) : std::min(LongestContext(args), lists.dims[1]);
+  // Tokens with lists of their own share no tile.
+  AttentionTiling tiling = kernels.tiling;
+  if (!lists.empty()) tiling.rows = tiling.rows_small = 1;
+  const AttentionPlan plan = PlanAttention(tiling, args.query_start.ptr<int32_t>()[sequences],
+                                           sequences, desc.kv_heads, desc.q_heads / desc.kv_heads,
+                                           (longest + kSplitTokens - 1) / kSplitTokens, threads);
   AttentionCall call = MakeCall(kernels.tiling, desc, args, out_from, plan.tile_tokens);
   if (desc.bias_buckets > 0) call.bias_tokens = RoundUp(LongestContext(args), kBlockTokens);
-  const Needs needs = CountNeeds(call, args, plan.tile_tokens);
+  const Needs needs = CountNeeds(call, args, lists, plan.tile_tokens);
   if (needs.tiles == 0) return OkStatus();
 
   const int64_t thread_floats =
@@ -325,7 +346,7 @@ Status Attend(const AttentionKernels& kernels, device::Stream& stream, const Att
   Task* task = memory.tasks;
   Unit* unit = memory.units;
   float* states = memory.states;
-  ForTiles(call, args, plan.tile_tokens, [&](const AttentionTile& tile) {
+  ForTiles(call, args, lists, plan.tile_tokens, [&](const AttentionTile& tile) {
     const SplitRange splits = SplitsOf(call, tile);
     *task = {tile, splits, states, splits.size()};
     if (plan.by_split) {
@@ -356,18 +377,18 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
                     const Attention::Desc& desc, const Attention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
-  return Attend(kernels, stream, desc, args, 0);
+  return Attend(kernels, stream, desc, args, {}, 0);
 }
 
 Status RunLatentAttention(const AttentionKernels& kernels, device::Stream& stream,
                           const ops::LatentAttention::Desc& desc,
                           const ops::LatentAttention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const Attention::Desc whole = WholeRows(desc);
+  SLUICE_RETURN_IF_ERROR(CheckIndices(desc, args));
   Attention::Args whole_args = WholeRows(args);
   whole_args.out = args.out;
-  SLUICE_RETURN_IF_ERROR(CheckIndices(whole, whole_args));
-  return Attend(kernels, stream, whole, whole_args, desc.key_width - desc.value_width);
+  return Attend(kernels, stream, WholeRows(desc), whole_args,
+                desc.listed_max > 0 ? args.listed : Lists(), desc.key_width - desc.value_width);
 }
 
 }  // namespace sluice::cpu

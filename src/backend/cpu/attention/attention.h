@@ -3,7 +3,9 @@
 
 #include "backend/cpu/attention/kernels.h"
 #include "ops/attention.h"
+#include "ops/index_scores.h"
 #include "ops/latent_attention.h"
+#include "ops/top_k.h"
 
 namespace sluice::cpu {
 
@@ -21,5 +23,9 @@ Status RunAttention(const AttentionKernels& kernels, device::Stream& stream,
 Status RunLatentAttention(const AttentionKernels& kernels, device::Stream& stream,
                           const ops::LatentAttention::Desc& desc,
                           const ops::LatentAttention::Args& args);
+
+Status RunIndexScores(const IndexKernels& kernels, device::Stream& stream,
+                      const ops::IndexScores::Desc& desc, const ops::IndexScores::Args& args);
+Status RunTopK(device::Stream& stream, const ops::TopK::Desc& desc, const ops::TopK::Args& args);
 
 }  // namespace sluice::cpu

@@ -454,6 +454,35 @@ struct TileAttention {
     }
   }
 
+  // [kSplitTokens) positions of an IndexTile; see IndexKernels. `work`: a block of keys, and the
+  // products of one token's heads with it.
+  static void Index(const AttentionCall& call, const IndexTile& tile, float* work) {
+    float* k = work;
+    float* products = k + int64_t{kBlockTokens} * call.head_dim;
+    const int64_t end = tile.first + kSplitTokens;
+    for (int64_t block = tile.first; block < end; block += kBlockTokens) {
+      const Range range = TileRange(call, tile.rows, block);
+      if (range.empty()) return;
+      LoadK(call, tile.rows, block, range, k);
+      for (int token = 0; token < tile.rows.tokens; ++token) {
+        const Range seen = RangeOf(call, tile.rows, token, block);
+        if (seen.empty()) continue;
+        Scores(call, tile.rows, token * call.group, (token + 1) * call.group, k, products);
+        const float* weights = tile.weights + token * tile.weights_stride;
+        float* out = tile.scores + token * tile.scores_stride + block;
+        for (int at = 0; at < seen.end; at += kLanes) {
+          V sum = V::Zero();
+          for (int h = 0; h < call.group; ++h) {
+            const V product = V::Load(products + h * kBlockTokens + at);
+            sum = V::Fma(V::Max(product, V::Zero()), V::Set1(weights[h]), sum);
+          }
+          const int left = seen.end - at;
+          (sum * V::Set1(call.scale)).StoreFirst(out + at, left < kLanes ? left : kLanes);
+        }
+      }
+    }
+  }
+
   static constexpr AttentionKernel kKernel = {&Begin, &Split, &Merge, &Finish};
   static constexpr AttentionTiling kTiling = {.rows = 192, .rows_small = 12};
 };

@@ -51,6 +51,37 @@ Status RunLatent(device::Stream& stream, const ops::LatentAttention::Desc& desc,
   return RunLatentAttention(kernels, stream, desc, args);
 }
 
+template <Isa isa>
+ops::Support IndexSupports(const ops::IndexScores::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.head_dim % 16 != 0)
+    return ops::Support::No(StrCat("head_dim is ", desc.head_dim, ", it must be a multiple of 16"));
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefIndexScoresSupports(desc, facts) : support;
+}
+
+template <const IndexKernels& kernels>
+Status RunIndex(device::Stream& stream, const ops::IndexScores::Desc& desc,
+                const ops::IndexScores::Args& args) {
+  return RunIndexScores(kernels, stream, desc, args);
+}
+
+void RegisterIndex(ops::OpTable& table) {
+  using Scores = ops::IndexScores;
+  table.Add<Scores>({"avx512_f32_index_scores", &IndexSupports<Isa::kAvx512>,
+                     &RunIndex<kAvx512IndexKernels>, ops::Arithmetic::kF32});
+  table.Add<Scores>({"avx2_f32_index_scores", &IndexSupports<Isa::kAvx2>,
+                     &RunIndex<kAvx2IndexKernels>, ops::Arithmetic::kF32});
+  table.Add<Scores>({.name = "ref_index_scores",
+                     .supports = &ops::RefIndexScoresSupports,
+                     .run = &ops::RefIndexScores,
+                     .slow = &ops::PlainLoops<Scores>});
+  table.Add<ops::TopK>({"any_f32_top_k", &ops::RefTopKSupports, &RunTopK, ops::Arithmetic::kF32});
+  table.Add<ops::TopK>({.name = "ref_top_k",
+                        .supports = &ops::RefTopKSupports,
+                        .run = &ops::RefTopK,
+                        .slow = &ops::PlainLoops<ops::TopK>});
+}
+
 }  // namespace
 
 void RegisterAttention(ops::OpTable& table) {
@@ -73,6 +104,7 @@ void RegisterAttention(ops::OpTable& table) {
                                    .supports = &ops::RefLatentAttentionSupports,
                                    .run = &ops::RefLatentAttention,
                                    .slow = &ops::PlainLoops<ops::LatentAttention>});
+  RegisterIndex(table);
 }
 
 }  // namespace sluice::cpu

@@ -51,8 +51,12 @@ struct AttentionCall {
 
 // Consecutive query tokens of one sequence, for all query heads of one KV head. Row r is token
 // r / group and query head kv_head * group + r % group.
+//
+// With a list the tile is of one token, which sees listed positions alone: what is called a
+// position everywhere here is then a place in the list, and the token stands at its last.
 struct AttentionTile {
   const int32_t* blocks = nullptr;  // the sequence's row of the block table
+  const int32_t* listed = nullptr;  // positions of the sequence, ascending; null: all
   int64_t token = 0;                // the first row of q
   int64_t position = 0;             // of that token
   int64_t context = 0;              // of the sequence
@@ -100,10 +104,18 @@ SLUICE_KERNEL_INLINE BlockRange RangeOf(const AttentionCall& call, const Attenti
 
 // Calls body(offset, kernel_block, row, count) for each run of `count` offsets of `range`, in the
 // block of positions that begins at `block`, that lie one after the other in the cache: from row
-// number `row` of [kv_heads, block_tokens] on.
+// number `row` of [kv_heads, block_tokens] on. Listed positions are a run each.
 template <class Body>
 SLUICE_KERNEL_INLINE void ForRuns(const AttentionCall& call, const AttentionTile& tile,
                                   int64_t block, BlockRange range, const Body& body) {
+  if (tile.listed != nullptr) {
+    for (int i = range.first; i < range.end; ++i) {
+      const int64_t position = tile.listed[block + i];
+      body(i, tile.blocks[position / call.block_tokens],
+           tile.kv_head * call.block_tokens + position % call.block_tokens, 1);
+    }
+    return;
+  }
   for (int i = range.first; i < range.end;) {
     const int64_t position = block + i, offset = position % call.block_tokens;
     const int64_t left = call.block_tokens - offset;
@@ -140,6 +152,27 @@ struct AttentionKernel {
   // Writes the rows of `out`.
   void (*finish)(const AttentionCall& call, const AttentionTile& tile, float* total);
 };
+
+// Consecutive rows of one sequence of a call of index_scores, whose queries and keys are those of
+// an AttentionCall, and some of the positions that they have scores for.
+struct IndexTile {
+  AttentionTile rows;
+  const float* weights = nullptr;  // [tokens, group]
+  float* scores = nullptr;         // [tokens, positions]
+  int64_t weights_stride = 0, scores_stride = 0;
+  int64_t first = 0;  // a multiple of kSplitTokens, from which so many positions are scored
+};
+
+// Writes the scores of a tile's rows for positions [first, first + kSplitTokens) up to each row's
+// own. A product of q and k is one chain of multiply-adds over ascending dims, and a score one
+// over ascending heads, whatever is in the tile. `work` has room for IndexWorkFloats.
+struct IndexKernels {
+  using Score = void (*)(const AttentionCall& call, const IndexTile& tile, float* work);
+  Score f32, f16, bf16, f8, i8;  // by the type of the KV
+};
+inline constexpr int kIndexTileTokens = 16;
+
+extern const IndexKernels kAvx2IndexKernels, kAvx512IndexKernels;
 
 // How many rows (query tokens times the group) the kernels want in a tile.
 struct AttentionTiling {

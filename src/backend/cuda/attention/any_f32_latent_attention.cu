@@ -9,7 +9,7 @@
     sluice::cuda::WaitForInputs();                                                                \
     const int width = params.value_width;                                                         \
     sluice::cuda::RunPlain<sluice::cuda::PlainAttention<dim, values, true>>(                      \
-        params.rows, {params.rows.head_dim - width, width, params.parts});                        \
+        params.rows, {params.rows.head_dim - width, width, params.parts, params.listed});         \
   }
 SLUICE_LATENT_ATTENTION(128, 128)
 SLUICE_LATENT_ATTENTION(576, 512)

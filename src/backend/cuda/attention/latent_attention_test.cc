@@ -96,6 +96,7 @@ class LatentSameness : public CudaTest, public ::testing::WithParamInterface<Kin
         .block_table = memory_->Upload(Array::Ints({sequences, columns}, table))};
     args.kv.k = memory_->Upload(k_);
     if (ops::KvHasScales(desc_.kv.dtype)) args.kv.k_scale = memory_->Upload(scale_);
+    if (desc_.listed_max > 0) args.listed = memory_->Upload(Lists(chunks, start.back()));
     const Array out =
         ops::Untouched(desc_.activation, {start.back(), int64_t{desc_.heads} * desc_.value_width});
     args.out = memory_->Upload(out);
@@ -108,6 +109,21 @@ class LatentSameness : public CudaTest, public ::testing::WithParamInterface<Kin
     const size_t size =
         RowBytes(desc_.activation, static_cast<size_t>(desc_.heads) * desc_.value_width) * row;
     return {got.tensor().data, got.tensor().data + size};
+  }
+
+  // Of each row so many positions up to its own, as evenly as may be: all, where it has no more.
+  Array Lists(const std::vector<Chunk>& chunks, int64_t tokens) const {
+    const int64_t most = desc_.listed_max;
+    std::vector<int32_t> lists(static_cast<size_t>(tokens * most), -1);
+    size_t row = 0;
+    for (const Chunk& c : chunks) {
+      for (int64_t seen = c.first + 1; seen <= c.end; ++seen, ++row) {
+        for (int64_t i = 0; i < std::min(seen, most); ++i)
+          lists[row * static_cast<size_t>(most) + static_cast<size_t>(i)] =
+              static_cast<int32_t>(i * seen / std::min(seen, most));
+      }
+    }
+    return Array::Ints({tokens, most}, lists);
   }
 
   // Positions [first, end) of a sequence become NaN.
@@ -161,6 +177,29 @@ TEST_P(LatentSameness, WhatARowDoesNotSeeDoesNotChangeItsBits) {
   EXPECT_TRUE(std::equal(clean.begin(), clean.begin() + rows, spoilt.begin()));
   EXPECT_NE(clean, spoilt) << "nothing was spoilt";
   EXPECT_EQ(Run({{1, 2049, 2050}}), decode);
+}
+
+// Lists of several splits, of one, and of all positions, which give the bits of a row without one.
+TEST_P(LatentSameness, ListsGiveTheSameBitsInAnyCompany) {
+  for (const auto& [most, position] :
+       {std::pair(2100, 4199), std::pair(64, 1023), std::pair(2100, 2090), std::pair(70, 0)}) {
+    desc_.listed_max = most;
+    const std::vector<std::byte> alone = Run({{1, position, position + 1}});
+    const auto same = [&](const std::vector<std::byte>& got, size_t row) {
+      const auto begin = got.begin() + static_cast<std::ptrdiff_t>(row * alone.size());
+      return std::equal(alone.begin(), alone.end(), begin);
+    };
+    const int first = std::max(0, position - 9);
+    EXPECT_TRUE(same(Run({{2, 0, 64}, {1, first, position + 1}}),
+                     static_cast<size_t>(64 + position - first)))
+        << "chunk at " << position;
+    std::vector<Chunk> many;
+    for (int i = 0; i < 50; ++i) many.push_back({i % 4, kContexts[i % 4] - 1, kContexts[i % 4]});
+    many[27] = {1, position, position + 1};
+    EXPECT_TRUE(same(Run(many), 27)) << "among others at " << position;
+    desc_.listed_max = 0;
+    EXPECT_EQ(Run({{1, position, position + 1}}) == alone, position < most) << position;
+  }
 }
 
 // In parts, so that processes can share them: the reference takes its time.

@@ -20,7 +20,8 @@ ops::Support MlaSupports(DType type, const LatentAttention::Desc& desc) {
                                    desc.value_width, ", not ", kLatentKeyMax, " and ",
                                    kLatentValueMax));
   }
-  if (!WidePageFits(desc.kv.kernel_block_tokens)) {
+  // Listed positions are brought one by one, wherever they lie.
+  if (desc.listed_max == 0 && !WidePageFits(desc.kv.kernel_block_tokens)) {
     return ops::Support::No(StrCat("blocks of ", desc.kv.kernel_block_tokens,
                                    " tokens, which are neither 8, 16 or 32 nor whole times 64"));
   }
@@ -69,7 +70,7 @@ AttentionConfig ConfigureLatent(AttentionProducts products, const LatentAttentio
   } else {
     config.module = products == AttentionProducts::kF16 ? "sm90_f16_latent_attention"
                                                         : "sm90_bf16_latent_attention";
-    config.function = config.module;
+    config.function = StrCat(config.module, desc.listed_max > 0 ? "_listed" : "");
     config.rows = kMlaRows;
     config.threads = kMlaThreads;
     config.shared_bytes = kMlaSharedBytes;
@@ -79,7 +80,7 @@ AttentionConfig ConfigureLatent(AttentionProducts products, const LatentAttentio
              .kv_heads = 1,
              .values = desc.value_width,
              .parts = LatentParts(desc.value_width),
-             .block_tokens = desc.kv.kernel_block_tokens,
+             .block_tokens = desc.listed_max > 0 ? 1 : desc.kv.kernel_block_tokens,
              .split_tokens = plain ? kSplitTokens : kMlaSplit},
             sizes, compute_units, config);
   if (!plain) config.kept_bytes = size_t{config.thread_blocks} * kMlaKeptBytes;

@@ -49,6 +49,20 @@ TEST(LatentConfigTest, MatrixKernelsTakeOneTypeAndShapeInPagesThatFillBlocks) {
   EXPECT_EQ(LatentRows(AttentionProducts::kF32, desc), 20);
 }
 
+// With lists each token is a sequence as long as its list, and pages of any size will do.
+TEST(LatentConfigTest, ListedPositionsHaveAKernelOfTheirOwn) {
+  ops::LatentAttention::Desc desc = DeepSeek(DType::kBF16, DType::kBF16);
+  desc.listed_max = 2048;
+  desc.kv.kernel_block_tokens = 100;
+  EXPECT_TRUE(LatentSupports(AttentionProducts::kBF16, desc, {}).ok);
+  const AttentionConfig config = ConfigureLatent(AttentionProducts::kBF16, desc, {9, 9, 2048}, 132);
+  EXPECT_EQ(config.function, "sm90_bf16_latent_attention_listed");
+  EXPECT_EQ(config.combine_blocks, 0u) << "a list of 2048 is one split";
+  desc.kv.dtype = DType::kI8;
+  EXPECT_EQ(ConfigureLatent(AttentionProducts::kF32, desc, {9, 9, 2048}, 132).function,
+            "any_f32_latent_attention_576");
+}
+
 TEST(LatentConfigTest, RowsOfFewNumbersHaveAKernelOfTheirOwn) {
   ops::LatentAttention::Desc desc = DeepSeek(DType::kF32, DType::kF32);
   EXPECT_EQ(ConfigureLatent(AttentionProducts::kF32, desc, {1, 1, 4}, 132).function,

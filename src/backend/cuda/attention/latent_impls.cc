@@ -6,8 +6,10 @@
 #include "backend/cuda/attention/latent_config.h"
 #include "backend/cuda/attention/latent_params.h"
 #include "backend/cuda/attention/plan.h"
+#include "backend/cuda/by_type.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/tensor_map.h"
+#include "device/alignment.h"
 #include "ops/latent_attention.h"
 
 namespace sluice::cuda {
@@ -47,6 +49,53 @@ Result<TensorMap> MapPages(const AttentionParams& p) {
                    .box = {64, static_cast<uint32_t>(rows), 1, 1}});
 }
 
+// What lists need of scratch memory before anything else: the sequences that their rows count as.
+size_t ListedBytes(const LatentAttention::Desc& desc, int64_t tokens) {
+  if (desc.listed_max == 0) return 0;
+  return device::AlignUp(static_cast<size_t>(3 * tokens + 1) * sizeof(int32_t));
+}
+
+// The sizes of a call: with lists each token is a sequence.
+AttentionSizes SizesOf(const LatentAttention::Desc& desc, int64_t tokens, int64_t sequences,
+                       int64_t blocks_max) {
+  if (desc.listed_max == 0) return {tokens, sequences, blocks_max};
+  return {tokens, tokens, desc.listed_max};
+}
+
+// Puts the sequences that listed rows count as into `scratch`, on the stream, and makes `p` one
+// over them.
+Status MakeListedRows(device::Stream& stream, const LatentAttention::Desc& desc,
+                      const LatentAttention::Args& args, std::byte* scratch, LatentParams& p) {
+  AttentionParams& rows = p.rows;
+  auto* const query_start = reinterpret_cast<int32_t*>(scratch);
+  int32_t* const context = query_start + rows.tokens + 1;
+  int32_t* const sequence_of = context + rows.tokens;
+  const ListedRowsParams made = {.query_start = rows.query_start,
+                                 .listed = args.listed.ptr<int32_t>(),
+                                 .query_start_out = query_start,
+                                 .context_out = context,
+                                 .sequence_of = sequence_of,
+                                 .listed_stride = args.listed.strides[0],
+                                 .tokens = rows.tokens,
+                                 .sequences = rows.sequences,
+                                 .listed_max = desc.listed_max};
+  p.listed = {.positions = made.listed,
+              .sequence_of = sequence_of,
+              .table = rows.block_table,
+              .stride = made.listed_stride,
+              .table_stride = rows.table_stride,
+              .blocks_max = rows.blocks_max,
+              .block_tokens = rows.block_tokens};
+  rows.query_start = query_start;
+  rows.context = context;
+  rows.sequences = rows.tokens;
+  rows.blocks_max = desc.listed_max;
+  rows.block_tokens = 1;
+  const LaunchShape shape = {.grid = {BlocksFor(rows.tokens + 1, kListedThreads)},
+                             .block = {kListedThreads}};
+  return Launch(stream, {"any_i32_listed_rows", "any_i32_listed_rows"}, shape, made);
+}
+
 template <AttentionProducts products>
 Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, const LatentParams& p) {
   const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
@@ -56,7 +105,7 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
   const KernelId kernel = {config.module, config.function.c_str()};
-  if constexpr (products == AttentionProducts::kF32) {
+  if (products == AttentionProducts::kF32 || p.listed.positions != nullptr) {
     SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p));
   } else {
     SLUICE_ASSIGN_OR_RETURN(const TensorMap map, MapPages(p.rows));
@@ -79,6 +128,7 @@ Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
   LatentParams p = {.rows = ParamsOf(WholeRows(desc), whole),
                     .value_width = desc.value_width,
                     .parts = LatentParts(desc.value_width),
+                    .listed = {},
                     .kept = nullptr};
   p.rows.vector_kv = RowsOfFour(desc, p.rows) ? 1 : 0;
   p.rows.group = LatentRows(products, desc);
@@ -88,21 +138,23 @@ Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
         "latent_attention: rows of q and blocks of KV must begin at multiples of 8 numbers, rows "
         "of out at multiples of 2; lay them out so, or force any_f32_latent_attention");
   }
+  const AttentionSizes sizes = SizesOf(desc, p.rows.tokens, p.rows.sequences, p.rows.blocks_max);
   const AttentionConfig config =
-      ConfigureLatent(products, desc, {p.rows.tokens, p.rows.sequences, p.rows.blocks_max},
-                      FactsOf(stream).compute_units);
+      ConfigureLatent(products, desc, sizes, FactsOf(stream).compute_units);
   if (config.thread_blocks == 0 || p.rows.kernel_blocks == 0) return OkStatus();
   p.rows.tile_rows = config.rows;
   p.rows.thread_blocks = static_cast<int32_t>(config.thread_blocks);
   p.rows.slots_max = static_cast<int32_t>(config.slots_max);
-  const size_t plan_bytes = PlanBytes(p.rows.sequences);
-  const size_t partial_at = plan_bytes + config.state_bytes;
+  const size_t plan_at = ListedBytes(desc, p.rows.tokens);
+  const size_t state_at = plan_at + PlanBytes(sizes.sequences);
+  const size_t partial_at = state_at + config.state_bytes;
   const size_t kept_at = partial_at + config.partial_bytes;
   SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch, Scratch(stream, kept_at + config.kept_bytes));
-  p.rows.plan = reinterpret_cast<int32_t*>(scratch);
-  p.rows.partial_state = reinterpret_cast<float*>(scratch + plan_bytes);
+  p.rows.plan = reinterpret_cast<int32_t*>(scratch + plan_at);
+  p.rows.partial_state = reinterpret_cast<float*>(scratch + state_at);
   p.rows.partial = reinterpret_cast<float*>(scratch + partial_at);
   p.kept = reinterpret_cast<float*>(scratch + kept_at);
+  if (desc.listed_max > 0) SLUICE_RETURN_IF_ERROR(MakeListedRows(stream, desc, args, scratch, p));
   return LaunchKernels<products>(stream, config, p);
 }
 
@@ -116,10 +168,10 @@ template <AttentionProducts products>
 size_t ScratchBytes(const LatentAttention::Desc& desc, const ops::StepLimits& limits,
                     const device::DeviceFacts& facts) {
   const int64_t blocks = CeilDiv(limits.positions, desc.kv.kernel_block_tokens);
-  const AttentionConfig config = ConfigureLatent(
-      products, desc, {limits.tokens, limits.sequences, blocks}, facts.compute_units);
-  return PlanBytes(limits.sequences) + config.state_bytes + config.partial_bytes +
-         config.kept_bytes;
+  const AttentionSizes sizes = SizesOf(desc, limits.tokens, limits.sequences, blocks);
+  const AttentionConfig config = ConfigureLatent(products, desc, sizes, facts.compute_units);
+  return ListedBytes(desc, limits.tokens) + PlanBytes(sizes.sequences) + config.state_bytes +
+         config.partial_bytes + config.kept_bytes;
 }
 
 // Rows in F32 can't be multiplied otherwise.

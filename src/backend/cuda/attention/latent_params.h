@@ -6,12 +6,31 @@
 
 namespace sluice::cuda {
 
+// Where rows see listed positions alone, each token counts as a sequence of its own, which is as
+// long as its list (any_i32_listed_rows.cu).
+struct ListedParams {
+  const int32_t* positions;    // [tokens, listed_max]; null: rows see all positions
+  const int32_t* sequence_of;  // [tokens]: the row of the block table
+  const int32_t* table;
+  int64_t stride, table_stride;
+  int32_t blocks_max, block_tokens;  // of the block table
+};
+
+inline constexpr int kListedThreads = 128;
+struct ListedRowsParams {
+  const int32_t *query_start, *listed;
+  int32_t *query_start_out, *context_out, *sequence_of;
+  int64_t listed_stride;
+  int32_t tokens, sequences, listed_max;
+};
+
 struct LatentParams {
   AttentionParams rows;  // head_dim is that of K; group is q_heads
   int32_t value_width;   // the last numbers of a row
   // The kernel that combines partial results takes at most kCombineThreadsMax columns of a head. A
   // head of wider values is so many heads of equal width there, each with the state of all.
   int32_t parts;
+  ListedParams listed;
   float* kept;  // of kernels whose registers hold no second sum: what each thread block's rows have
 };
 

@@ -6,10 +6,11 @@
 
 namespace sluice::cuda {
 
-__device__ inline void MakeMlaBarriers(MlaShared& shared) {
+// `arrivals`: of threads that bring a block.
+__device__ inline void MakeMlaBarriers(MlaShared& shared, int arrivals) {
   constexpr int kWarps = 8;  // that free what they have read
   for (int i = 0; i < kMlaSlots; ++i) {
-    InitBarrier(SharedAddress(&shared.full[i]), 1);
+    InitBarrier(SharedAddress(&shared.full[i]), arrivals);
     InitBarrier(SharedAddress(&shared.free[i]), kWarps);
   }
   InitBarrier(SharedAddress(&shared.weights_full), 128);
@@ -22,7 +23,7 @@ __device__ void RunMlaAttention(const LatentParams& p, const TensorMap& map) {
   extern __shared__ __align__(1024) char memory[];
   MlaShared& shared = *reinterpret_cast<MlaShared*>(memory);
   if (SharedAddress(memory) % 1024 != 0) __trap();
-  if (threadIdx.x == 0) MakeMlaBarriers(shared);
+  if (threadIdx.x == 0) MakeMlaBarriers(shared, 1);
   WaitForInputs();
   __syncthreads();
   Worklist work(p.rows, shared.items);
@@ -43,12 +44,41 @@ __device__ void RunMlaAttention(const LatentParams& p, const TensorMap& map) {
   }
 }
 
+// The same over lists.
+template <class T>
+__device__ void RunListedMlaAttention(const LatentParams& p) {
+  extern __shared__ __align__(1024) char memory[];
+  MlaShared& shared = *reinterpret_cast<MlaShared*>(memory);
+  if (SharedAddress(memory) % 1024 != 0) __trap();
+  if (threadIdx.x == 0) MakeMlaBarriers(shared, 128);
+  WaitForInputs();
+  __syncthreads();
+  Worklist work(p.rows, shared.items);
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    MlaGatherer gatherer = {p, shared};
+    while (const Tile* const tile = work.Next(p.rows)) gatherer.Bring(*tile);
+  } else if (threadIdx.x < 256) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    MlaScorer<T> scorer(p, shared);
+    while (const Tile* const tile = work.Next(p.rows)) scorer.Run(*tile);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    MlaFollower<T> follower(p, shared);
+    while (const Tile* const tile = work.Next(p.rows)) follower.Run(*tile);
+  }
+}
+
 }  // namespace sluice::cuda
 
-// Defines kernel `name`.
-#define SLUICE_MLA_ATTENTION(name, T)                                 \
-  extern "C" __global__ void __launch_bounds__(384, 1)                \
-      name(const __grid_constant__ sluice::cuda::LatentParams params, \
-           const __grid_constant__ sluice::cuda::TensorMap map) {     \
-    sluice::cuda::RunMlaAttention<T>(params, map);                    \
+// Defines kernel `name`, and `name`_listed.
+#define SLUICE_MLA_ATTENTION(name, T)                                            \
+  extern "C" __global__ void __launch_bounds__(384, 1)                           \
+      name(const __grid_constant__ sluice::cuda::LatentParams params,            \
+           const __grid_constant__ sluice::cuda::TensorMap map) {                \
+    sluice::cuda::RunMlaAttention<T>(params, map);                               \
+  }                                                                              \
+  extern "C" __global__ void __launch_bounds__(384, 1)                           \
+      name##_listed(const __grid_constant__ sluice::cuda::LatentParams params) { \
+    sluice::cuda::RunListedMlaAttention<T>(params);                              \
   }

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/attention/kv_maps.h"
 #include "backend/cuda/attention/latent_params.h"
+#include "backend/cuda/attention/listed.cuh"
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/bulk_copy.cuh"
 #include "backend/cuda/simt/mma.cuh"
@@ -90,6 +91,53 @@ struct MlaProducer {
         CopyBox(SharedAddress(shared.k[place.slot][chunk][row]), &map, chunk * 64,
                 position % p.block_tokens, 0, there, full);
       }
+    }
+  }
+};
+
+// All threads of the warpgroup that brings positions, where they are listed: eight of them have a
+// row of each sixteen of a block, and its 64 columns at a time.
+struct MlaGatherer {
+  static constexpr int kRowStep = 128 / 8, kRows = kMlaBlock / kRowStep;
+
+  const LatentParams& p;
+  MlaShared& shared;
+  MlaPlace place = {};
+
+  __device__ void Find(const Tile& tile, const MlaWalk& walk, int block, KvRow (&rows)[kRows]) {
+    const int first = block * kMlaBlock + static_cast<int>(threadIdx.x) / 8;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+      rows[i] = FindListed(p.listed, tile.at.index, walk.seen, first + i * kRowStep);
+  }
+
+  __device__ void Bring(const Tile& tile) {
+    const MlaWalk walk(p.rows, tile);
+    const int column = threadIdx.x % 8, first = threadIdx.x / 8;
+    KvRow rows[kRows];
+    if (walk.begin < walk.end) Find(tile, walk, walk.begin, rows);
+    for (int block = walk.begin; block < walk.end; ++block, place.Advance()) {
+      WaitBarrier(SharedAddress(&shared.free[place.slot]), place.parity ^ 1);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const KvRow at = Checked(p.rows, rows[i]);
+        const bool there = at.block >= 0;
+        const int64_t from = at.block * p.rows.k_stride + int64_t{at.offset} * kLatentKeyMax;
+        const uint16_t* const key =
+            static_cast<const uint16_t*>(p.rows.k) + (there ? from + column * 8 : 0);
+        const int row = first + i * kRowStep;
+        const uint32_t to = SharedAddress(&shared.k[place.slot][0][row][(column ^ row % 8) * 16]);
+#pragma unroll
+        for (int chunk = 0; chunk < kMlaChunks; ++chunk) {
+          CopyAsync<16>(to + chunk * static_cast<int>(sizeof(shared.k[0][0])),
+                        key + (there ? chunk * 64 : 0), there);
+        }
+      }
+      CommitCopies();
+      if (block + 1 < walk.end) Find(tile, walk, block + 1, rows);  // on their way meanwhile
+      WaitCopies<0>();
+      PublishToMatrices();
+      Arrive(SharedAddress(&shared.full[place.slot]));
     }
   }
 };

@@ -3,7 +3,7 @@
 // the same in both. V is a tensor of its own, or the end of each row of K (latent attention).
 #pragma once
 
-#include "backend/cuda/attention/latent_params.h"
+#include "backend/cuda/attention/listed.cuh"
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
@@ -69,6 +69,7 @@ __device__ inline void StoreActivation(const AttentionParams& p, int64_t at, flo
 // heads each: the kernel that combines them takes so many columns at a time.
 struct PlainValues {
   int from, width, parts;
+  ListedParams listed = {};
 };
 
 // kDim: numbers of K, at most, kValues: of values. With kInK a value is a part of its K.
@@ -164,7 +165,10 @@ struct PlainAttention {
 
   __device__ KvRow LookUp(int block) const {
     const int i = threadIdx.x;
-    return i < kBlock ? FindRow(p, tile.at.index, all, block * kBlock + i) : KvRow{-1, 0};
+    if (i >= kBlock) return {-1, 0};
+    if (kInK && values.listed.positions != nullptr)
+      return FindListed(values.listed, tile.at.index, all.end, block * kBlock + i);
+    return FindRow(p, tile.at.index, all, block * kBlock + i);
   }
   __device__ void StoreRow(int slot, const KvRow& at) {
     if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = Checked(p, at);

@@ -1,44 +1,17 @@
-#include "backend/xpu/pieces/element.cl"
+#include "backend/xpu/pieces/head_lanes.cl"
 #include "backend/xpu/pieces/reduce.cl"
 #include "backend/xpu/pieces/sequence.cl"
 // Paged attention, a work-group per (KV head, query row), which does all query heads of the KV
 // head. -D ACT, KV (f32, f16, bf16, f8, i8), SCALES (0, 1), D: head_dim, GROUP: query heads per KV
 // head, CAP (0, 1), SINKS (0, 1), ALIBI (0, 1), GROWTH (0, 1: queries grow with their position),
 // ONE_KV (0, 1): all heads share one KV head, and a work-group has some of them; OUT_FROM: numbers
-// of a head's result that are left out, a multiple of 16.
+// of a head's result that are left out, a multiple of 16; LISTED (0, 1): a row sees the positions
+// of a list of its own, and what is called a position here is a place in the list.
 //
 // KV is walked in tiles of 16 positions at absolute multiples of 16; work-item i takes the tiles
 // whose number is i modulo ITEMS, ascending, and the items' results are put together in their
 // order. So a row's bits depend on its own history alone.
-#define load_kv SLUICE_CAT(load_, KV)
-#define load16_kv SLUICE_CAT(load16_, KV)
-
 #define TILE 16
-#define VECTORS ((D + 15) / 16)
-
-// Lanes of a vector of a row; what lies past the row is not read and counts as 0.
-float16 kv_lanes(Bytes row, ulong at, int vector) {
-#if D % 16 != 0
-  if (vector == VECTORS - 1) {
-    float lanes[16];
-    for (int i = 0; i < 16; ++i)
-      lanes[i] = vector * 16 + i < D ? load_kv(row, at + vector * 16 + i) : 0.0f;
-    return vload16(0, lanes);
-  }
-#endif
-  return load16_kv(row, at + vector * 16);
-}
-float16 act_lanes(Bytes row, ulong at, int vector) {
-#if D % 16 != 0
-  if (vector == VECTORS - 1) {
-    float lanes[16];
-    for (int i = 0; i < 16; ++i)
-      lanes[i] = vector * 16 + i < D ? load_act(row, at + vector * 16 + i) : 0.0f;
-    return vload16(0, lanes);
-  }
-#endif
-  return load16_act(row, at + vector * 16);
-}
 
 // What a work-item knows of its part of the history, per query head.
 typedef struct {
@@ -51,22 +24,52 @@ typedef struct {
   ulong k, v, k_scale, v_scale;
 } Strides;
 
+// A sequence's row of the block table, and the row's list where it has one.
+typedef struct {
+  global const int *blocks, *listed;
+  int kernel_blocks, block_tokens;
+} Places;
+
+// The block of a position and where it stands there; -1: it has none.
+int block_of(const Places* places, int p, int* offset) {
+#if LISTED
+  p = places->listed[p];
+#endif
+  *offset = p % places->block_tokens;
+  const int id = places->blocks[p / places->block_tokens];
+  return id < places->kernel_blocks ? id : -1;
+}
+
+// How many positions a list has: below `end`, in which a longer one would point past the table.
+int list_end(global const int* listed, int listed_max, int end) {
+  int low = 0, high = listed_max;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (listed[middle] >= 0 && listed[middle] < end)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 // Adds positions [first, end) of one tile. K and V of a block that does not exist are zeros.
 void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
-              global const float* k_scale, global const float* v_scale, global const int* blocks,
-              int kernel_blocks, Strides strides, int block_tokens, int kv_head, int first, int end,
-              float scale, float cap, int position, global const float* slopes) {
+              global const float* k_scale, global const float* v_scale, const Places* places,
+              Strides strides, int kv_head, int first, int end, float scale, float cap,
+              int position, global const float* slopes) {
   float scores[GROUP][TILE];
   for (int g = 0; g < GROUP; ++g)
     for (int p = 0; p < TILE; ++p) scores[g][p] = -INFINITY;
   for (int p = first; p < end; ++p) {
-    const int id = blocks[p / block_tokens];
-    if (id < 0 || id >= kernel_blocks) {
+    int offset;
+    const int id = block_of(places, p, &offset);
+    if (id < 0) {
       for (int g = 0; g < GROUP; ++g)
         scores[g][p % TILE] = ALIBI ? (float)(p - position) * slopes[g] : 0.0f;
       continue;
     }
-    const ulong block = id, inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    const ulong block = id, inner = (ulong)kv_head * places->block_tokens + offset;
     float16 dots[GROUP];
     for (int g = 0; g < GROUP; ++g) dots[g] = 0.0f;
     for (int j = 0; j < VECTORS; ++j) {
@@ -100,9 +103,10 @@ void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
     for (int j = 0; j < VECTORS; ++j) part->out[g][j] *= kept;
   }
   for (int p = first; p < end; ++p) {
-    const int id = blocks[p / block_tokens];
-    if (id < 0 || id >= kernel_blocks) continue;
-    const ulong block = id, inner = (ulong)kv_head * block_tokens + p % block_tokens;
+    int offset;
+    const int id = block_of(places, p, &offset);
+    if (id < 0) continue;
+    const ulong block = id, inner = (ulong)kv_head * places->block_tokens + offset;
 #if SCALES
     const float factor = v_scale[block * strides.v_scale + inner];
 #else
@@ -116,26 +120,30 @@ void add_tile(Partial* part, const float16 q[GROUP][VECTORS], Bytes k, Bytes v,
   }
 }
 
-SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query_start,
-                                global const int* context, global const int* block_table,
-                                ulong table_stride, Bytes k, Bytes v, global const float* k_scale,
-                                global const float* v_scale, BytesOut out, ulong out_stride,
-                                ulong k_stride, ulong v_stride, ulong k_scale_stride,
-                                ulong v_scale_stride, int sequences, int table_tokens,
-                                int kernel_blocks, int block_tokens, int causal, int window,
-                                int chunked, float scale, float cap, int growth_tokens,
-                                float growth_scale, global const float* sinks,
-                                global const float* slopes) {
+SLUICE_KERNEL any_f32_attention(
+    Bytes q, ulong q_stride, global const int* query_start, global const int* context,
+    global const int* block_table, ulong table_stride, Bytes k, Bytes v,
+    global const float* k_scale, global const float* v_scale, BytesOut out, ulong out_stride,
+    ulong k_stride, ulong v_stride, ulong k_scale_stride, ulong v_scale_stride, int sequences,
+    int table_tokens, int kernel_blocks, int block_tokens, int causal, int window, int chunked,
+    float scale, float cap, int growth_tokens, float growth_scale, global const float* sinks,
+    global const float* slopes, global const int* lists, ulong list_stride, int listed_max) {
   const int kv_head = get_group_id(0), row = get_group_id(1);
   const int item = get_local_id(0);
   const int s = sequence_of(query_start, sequences, row);
   if (s < 0) return;  // padding
   const int length = min(context[s], table_tokens);
   const int position = context[s] - (query_start[s + 1] - row);
+  const Places places = {block_table + s * table_stride, lists + row * list_stride, kernel_blocks,
+                         block_tokens};
+#if LISTED
+  const int first = 0, end = list_end(places.listed, listed_max, min(position + 1, length));
+#else
   const int end = causal ? min(position + 1, length) : length;
-  const int first = chunked                            ? position - position % window
+  const int first = chunked ? position - position % window
                     : window > 0 && position >= window ? position - window + 1
                                                        : 0;
+#endif
 #if GROWTH
   scale *= 1.0f + growth_scale * log(1.0f + (float)((position + 1) / growth_tokens));
 #endif
@@ -156,9 +164,8 @@ SLUICE_KERNEL any_f32_attention(Bytes q, ulong q_stride, global const int* query
   for (int tile = first / TILE / ITEMS * ITEMS + item; tile * TILE < end; tile += ITEMS) {
     const int begin = max(first, tile * TILE), stop = min(end, tile * TILE + TILE);
     if (begin < stop)
-      add_tile(&part, query, k, v, k_scale, v_scale, block_table + s * table_stride, kernel_blocks,
-               strides, block_tokens, ONE_KV ? 0 : kv_head, begin, stop, scale, cap, position,
-               slopes + kv_head * GROUP);
+      add_tile(&part, query, k, v, k_scale, v_scale, &places, strides, ONE_KV ? 0 : kv_head, begin,
+               stop, scale, cap, position, slopes + kv_head * GROUP);
   }
 
 #if ITEMS > 1

@@ -6,6 +6,7 @@
 
 #include "backend/xpu/launch_shape.h"
 #include "ops/attention.h"
+#include "ops/index_scores.h"
 #include "ops/latent_attention.h"
 
 namespace sluice::xpu {
@@ -21,6 +22,13 @@ AttentionConfig ConfigureAttention(const ops::Attention::Desc& desc, int64_t tok
 
 AttentionConfig ConfigureLatentAttention(const ops::LatentAttention::Desc& desc, int64_t tokens,
                                          int64_t blocks_max, const device::DeviceFacts& facts);
+
+AttentionConfig ConfigureIndexScores(const ops::IndexScores::Desc& desc, int64_t rows,
+                                     int64_t positions, int64_t blocks_max,
+                                     const device::DeviceFacts& facts);
+
+// A work-group has a row.
+AttentionConfig ConfigureTopK(int64_t rows, const device::DeviceFacts& facts);
 
 ops::Support AttentionSupports(const ops::Attention::Desc& desc, const device::DeviceFacts& facts);
 

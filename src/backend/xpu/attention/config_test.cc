@@ -56,6 +56,20 @@ TEST(XpuAttentionConfigTest, TheTablesRoomIsBoundedByWhatAKernelCounts) {
             std::numeric_limits<int32_t>::max());
 }
 
+TEST(XpuAttentionConfigTest, PositionsAreScoredInPiecesThatNoLengthChanges) {
+  ops::IndexScores::Desc desc = {.heads = 64, .head_dim = 128};
+  desc.kv = {DType::kBF16, 1, 128, 0, 16};
+  const AttentionConfig config = ConfigureIndexScores(desc, 32, 163840, 20000, Facts(false));
+  EXPECT_EQ(config.shape.groups[0], 2560u);
+  EXPECT_EQ(config.shape.groups[1], 32u);
+  EXPECT_EQ(config.table_tokens, 320000);
+  EXPECT_EQ(ConfigureIndexScores(desc, 1, 10, 1, Facts(false)).options, config.options);
+  // A row without positions still has its length written.
+  EXPECT_EQ(ConfigureIndexScores(desc, 1, 0, 1, Facts(false)).shape.groups[0], 1u);
+  EXPECT_EQ(ConfigureTopK(32, Facts(true)).shape.items, 1u);
+  EXPECT_EQ(ConfigureTopK(32, Facts(false)).shape.groups[0], 32u);
+}
+
 TEST(XpuAttentionConfigTest, HeadsThatDoNotFitAWorkItemAreDeclined) {
   EXPECT_TRUE(AttentionSupports(Heads(16, 1, 256), Facts(true)).ok);
   EXPECT_FALSE(AttentionSupports(Heads(17, 1, 64), Facts(true)).ok);

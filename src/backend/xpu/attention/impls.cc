@@ -1,15 +1,20 @@
 #include "backend/xpu/attention/impls.h"
 
+#include <algorithm>
+
 #include "backend/xpu/attention/config.h"
 #include "backend/xpu/kernel_support.h"
 #include "backend/xpu/launch.h"
 #include "ops/attention.h"
+#include "ops/index_scores.h"
+#include "ops/top_k.h"
 
 namespace sluice::xpu {
 namespace {
 
 Status LaunchAttention(device::Stream& stream, const ops::Attention::Desc& desc,
-                       const ops::Attention::Args& args, const AttentionConfig& config) {
+                       const ops::Attention::Args& args, const AttentionConfig& config,
+                       const ops::Tensor& lists = {}) {
   return Launch(
       stream, {"attention/any_f32_attention", "any_f32_attention"}, config.options, config.shape,
       args.q.data, RowStride(args.q), args.query_start.data, args.context.data,
@@ -19,7 +24,8 @@ Status LaunchAttention(device::Stream& stream, const ops::Attention::Desc& desc,
       RowStride(args.kv.v_scale), static_cast<int32_t>(args.context.dims[0]), config.table_tokens,
       static_cast<int32_t>(args.kv.k.dims[0]), desc.kv.kernel_block_tokens, desc.causal ? 1 : 0,
       desc.window, desc.chunked ? 1 : 0, ops::ScaleOf(desc), desc.soft_cap.value_or(0.0f),
-      desc.growth_tokens, desc.growth_scale, args.sinks.data, args.slopes.data);
+      desc.growth_tokens, desc.growth_scale, args.sinks.data, args.slopes.data, lists.data,
+      RowStride(lists), static_cast<int32_t>(lists.rank == 2 ? lists.dims[1] : 0));
 }
 
 Status Run(device::Stream& stream, const ops::Attention::Desc& desc,
@@ -45,7 +51,33 @@ Status RunLatent(device::Stream& stream, const ops::LatentAttention::Desc& desc,
   whole.out = args.out;
   return LaunchAttention(
       stream, WholeRows(desc), whole,
-      ConfigureLatentAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream)));
+      ConfigureLatentAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream)),
+      args.listed);
+}
+
+Status RunIndexScores(device::Stream& stream, const ops::IndexScores::Desc& desc,
+                      const ops::IndexScores::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int64_t positions = args.scores.dims[1];
+  const AttentionConfig config = ConfigureIndexScores(desc, args.q.dims[0], positions,
+                                                      args.block_table.dims[1], FactsOf(stream));
+  return Launch(
+      stream, {"attention/any_f32_index_scores", "any_f32_index_scores"}, config.options,
+      config.shape, args.q.data, RowStride(args.q), args.weights.data, RowStride(args.weights),
+      args.query_start.data, args.context.data, args.block_table.data, RowStride(args.block_table),
+      args.kv.k.data, args.kv.k_scale.data, RowStride(args.kv.k), RowStride(args.kv.k_scale),
+      args.scores.data, RowStride(args.scores), args.lengths.data,
+      static_cast<int32_t>(args.first_row), static_cast<int32_t>(args.context.dims[0]),
+      static_cast<int32_t>(std::min<int64_t>(positions, config.table_tokens)),
+      static_cast<int32_t>(args.kv.k.dims[0]), desc.kv.kernel_block_tokens, desc.heads, desc.scale);
+}
+
+Status RunTopK(device::Stream& stream, const ops::TopK::Desc& desc, const ops::TopK::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const AttentionConfig config = ConfigureTopK(args.scores.dims[0], FactsOf(stream));
+  return Launch(stream, {"attention/any_f32_top_k", "any_f32_top_k"}, config.options, config.shape,
+                args.scores.data, RowStride(args.scores), args.lengths.data, args.positions.data,
+                RowStride(args.positions), static_cast<int32_t>(args.scores.dims[1]), desc.k);
 }
 
 }  // namespace
@@ -54,6 +86,9 @@ void RegisterAttention(ops::OpTable& table) {
   table.Add<ops::Attention>({"any_f32_attention", &AttentionSupports, &Run, ops::Arithmetic::kF32});
   table.Add<ops::LatentAttention>(
       {"any_f32_latent_attention", &LatentSupports, &RunLatent, ops::Arithmetic::kF32});
+  table.Add<ops::IndexScores>({"any_f32_index_scores", &ops::RefIndexScoresSupports,
+                               &RunIndexScores, ops::Arithmetic::kF32});
+  table.Add<ops::TopK>({"any_f32_top_k", &ops::RefTopKSupports, &RunTopK, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu
