@@ -36,6 +36,7 @@ struct EngineOptions {
   std::string draft_model;
   int speculate_tokens = limits::kDraftTokensMax;
   bool speculate_adapt = true;
+  bool speculate_tree = false;
   std::string speculate_verify = "exact";
   double speculate_synthetic = 0.0;
   bool jump_forward = true;
@@ -160,6 +161,10 @@ struct EngineOptions {
     v(speculate_adapt, "speculate-adapt",
       "verify as many drafts as pay, by what a step costs with them and how many were right, which "
       "may be none; without it all that there are");
+    v(speculate_tree, "speculate-tree",
+      "let drafts be trees, where these are expected to hold more of what is drawn: suffix adds "
+      "what "
+      "followed second most often; with exact verification, on devices whose attention takes them");
     v(speculate_verify, "speculate-verify",
       "which drafts count: exact (those that would be drawn) or rejection (by rejection sampling)");
     v(speculate_synthetic, "speculate-synthetic",

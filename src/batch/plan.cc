@@ -5,13 +5,14 @@
 #include <type_traits>
 
 #include "base/str_cat.h"
+#include "batch/draft_tree.h"
 #include "sluice/sampling.h"
 
 namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 8;
+constexpr uint32_t kVersion = 9;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {
@@ -102,7 +103,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 9 * sizeof(int32_t) + 1;
+constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 10 * sizeof(int32_t) + 1;
 constexpr size_t kRowBytes = 2 * sizeof(int32_t) + 1;
 constexpr size_t kCopyBytes = 3 * sizeof(int32_t);
 constexpr size_t kBiasBytes = sizeof(int32_t) + sizeof(float);
@@ -117,12 +118,12 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Type>;
 template <class Archive, Is<PlanEntry> Entry>
 void Visit(Archive& archive, Entry& entry) {
   auto& [sequence, slot, told_whole, first_position, unsure, query_tokens, token_begin,
-         logits_begin, logits_count, next_token, guesses, second_text, masked] = entry;
+         logits_begin, logits_count, next_token, guesses, second_text, tree, masked] = entry;
   archive.Value(sequence), archive.Value(slot), archive.Value(told_whole);
   archive.Value(first_position), archive.Value(unsure);
   archive.Value(query_tokens), archive.Value(token_begin), archive.Value(logits_begin);
   archive.Value(logits_count), archive.Value(next_token), archive.Value(guesses);
-  archive.Value(second_text), archive.Value(masked);
+  archive.Value(second_text), archive.Value(tree), archive.Value(masked);
 }
 
 template <class Archive, Is<LogitsRow> Row>
@@ -168,12 +169,13 @@ void Visit(Archive& archive, Start& start) {
 
 template <class Archive, Is<BatchPlan> Plan>
 void Visit(Archive& archive, Plan& plan) {
-  auto& [step, guesses, entries, tokens, logits_rows, groups, copies, starts] = plan;
+  auto& [step, guesses, entries, tokens, logits_rows, parents, groups, copies, starts] = plan;
   const auto each = [&archive](auto& item) { Visit(archive, item); };
   archive.Value(step), archive.Value(guesses);
   archive.List(entries, kEntryBytes, each);
   archive.Array(tokens);
   archive.List(logits_rows, kRowBytes, each);
+  archive.Array(parents);
   archive.List(groups, kGroupBytes, each);
   archive.List(copies, kCopyBytes, each);
   archive.List(starts, kStartBytes, each);
@@ -203,6 +205,11 @@ const char* BrokenRule(const BatchPlan& plan) {
     if (!InRange(entry.token_begin, entry.query_tokens, tokens)) return "an entry's tokens";
     if (!InRange(entry.logits_begin, entry.logits_count, plan.logits_rows.size())) {
       return "an entry's logits rows";
+    }
+    if (entry.tree < 0) continue;
+    if (!InRange(entry.tree, int64_t{entry.logits_count} - 1, plan.parents.size()) ||
+        !IsTree(std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1))) {
+      return "an entry's tree";
     }
   }
   for (const LogitsRow& row : plan.logits_rows) {

@@ -34,7 +34,7 @@ enum class RowPurpose : uint8_t {
 struct LogitsRow {
   int32_t token = 0;  // index into BatchPlan::tokens
   // kScore: the id that is scored. kVerify: the draft behind this row, or -1 behind the last one; a
-  // guess of the runner's is named as in `tokens`.
+  // guess of the runner's is named as in `tokens`. In a tree the first of those that follow it.
   int32_t target = -1;
   RowPurpose purpose = RowPurpose::kSample;
 
@@ -64,6 +64,9 @@ struct PlanEntry {
   // Of the sequence: where its second text begins, whose tokens are of another type than those of
   // the first; below 0: it has none.
   int32_t second_text = -1;
+  // Index into BatchPlan::parents of what its drafts follow, one for each (batch/draft_tree.h);
+  // below 0: each follows the one before. Its rows are then those of its last tokens, one for each.
+  int32_t tree = -1;
   // Those of its rows that draw wait for masks, which come when the step has been launched
   // (batch/mask_set.h).
   bool masked = false;
@@ -116,6 +119,7 @@ struct BatchPlan {
   std::vector<PlanEntry> entries;  // may be empty: an idle data-parallel rank still steps
   std::vector<TokenRef> tokens;    // query tokens of all entries
   std::vector<LogitsRow> logits_rows;
+  std::vector<int32_t> parents;    // of the drafts of entries that have a tree
   std::vector<GroupTable> groups;  // by layer group
   std::vector<BlockCopy> copies;
   std::vector<SlotStart> starts;

@@ -23,6 +23,7 @@ BatchPlan FullPlan() {
                   {.sequence = 9, .query_tokens = 1, .token_begin = 2, .logits_begin = 2}};
   plan.tokens = {5, 6, kLastDrawn};
   plan.logits_rows = {{0, 6, RowPurpose::kVerify}, {1, -1, RowPurpose::kSample}};
+  plan.parents = {0, 1};
   plan.groups = {{{0, 2, 3}, {0, 7}, {4, 5, 6}}, {{0, 1, 1}, {2, 3}, {-1}}};
   plan.copies = {{1, 2, 3}};
   SlotStart start;
@@ -72,11 +73,13 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.entries[0].next_token = 8; },
       [](BatchPlan& p) { p.entries[0].guesses = 2; },
       [](BatchPlan& p) { p.entries[0].second_text = 2; },
+      [](BatchPlan& p) { p.entries[0].tree = 0; },
       [](BatchPlan& p) { p.entries[0].masked = false; },
       [](BatchPlan& p) { p.tokens[0] = 9; },
       [](BatchPlan& p) { p.logits_rows[0].token = 1; },
       [](BatchPlan& p) { p.logits_rows[0].target = 7; },
       [](BatchPlan& p) { p.logits_rows[0].purpose = RowPurpose::kScore; },
+      [](BatchPlan& p) { p.parents[1] = 0; },
       [](BatchPlan& p) { p.groups[0].begin[1] = 1; },
       [](BatchPlan& p) { p.groups[0].first[1] = 8; },
       [](BatchPlan& p) { p.groups[0].ids[2] = 7; },
@@ -145,6 +148,9 @@ TEST(PlanSerialization, AnIndexOutOfRangeIsRefused) {
   EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].logits_count = 3; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].slot = -1; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.logits_rows[0].token = 3; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].tree = 2; }));
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[0].tree = 1; })) << "its draft follows itself";
+  EXPECT_TRUE(refused([](BatchPlan& p) { p.entries[1].tree = 0; })) << "it has no rows";
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].begin[1] = 9; }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].ids.pop_back(); }));
   EXPECT_TRUE(refused([](BatchPlan& p) { p.groups[0].first.pop_back(); }));

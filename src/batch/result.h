@@ -41,6 +41,9 @@ struct ResultEntry {
   RowStatus status = RowStatus::kOk;
   int32_t token_begin = 0;  // drawn tokens (0 for a chunk that ends before the prompt does, 1, or
   int32_t token_count = 0;  // accepted + 1) in StepResult::tokens
+  // Of the drafts among its tokens, how many at the end lie aside of the first branch, so that
+  // their KV is not where it belongs.
+  int32_t aside = 0;
   int32_t score_begin = 0;  // scored prompt tokens in StepResult::scores
   int32_t score_count = 0;
   // Of a model that embeds, the vector of the entry's tokens in StepResult::vectors.

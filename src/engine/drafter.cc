@@ -152,7 +152,9 @@ void Drafter::Attach(int32_t slot, schedule::Scheduler* scheduler) {
   // More was committed before the drafts were there.
   if (sequence->tokens.size() + desk.opening.quoted != static_cast<size_t>(desk.size)) return;
   // Where a step was launched behind this one, what it draws decides which drafts there will be.
-  if (!scheduler->AttachDrafts(seat.id, std::span(desk.drafts).first(desk.count))) {
+  const auto parents = std::span(desk.parents).first(options_.trees ? desk.count : 0);
+  if (!scheduler->AttachDrafts(seat.id, std::span(desk.drafts).first(desk.count),
+                               /*forced=*/false, parents)) {
     scheduler->AwaitCommit(seat.id);
   }
 }
@@ -232,9 +234,29 @@ void Drafter::Propose(int32_t slot, Desk* desk) {
   desk->acceptance.Observe(text, &of_all_);
   const auto room = std::span(desk->drafts).first(desk->room);
   const speculate::Draft draft = proposer_->Propose(slot, text, room);
+  if (options_.trees) return ProposeTree(slot, desk, draft);
   desk->acceptance.Propose(desk->size, draft.grade, room.first(draft.count));
   desk->count =
       options_.adapt ? desk->acceptance.Choose(draft.grade, draft.count, desk->costs) : draft.count;
+}
+
+void Drafter::ProposeTree(int32_t slot, Desk* desk, const speculate::Draft& draft) {
+  std::array<speculate::Aside, speculate::kAsidesMax> asides;
+  const auto found =
+      std::span(asides).first(draft.count > 0 ? proposer_->ProposeAside(slot, asides) : 0);
+  std::array<int32_t, limits::kDraftTokensMax> instead;
+  instead.fill(-1);
+  for (const speculate::Aside& aside : found) {
+    if (aside.parent < draft.count) instead[aside.parent] = aside.token;
+  }
+  const auto chain = std::span(desk->drafts).first(draft.count);
+  desk->acceptance.Propose(desk->size, draft.grade, chain, instead);
+  const speculate::DraftTree tree =
+      speculate::ChooseTree(chain, draft.grade, found, desk->acceptance,
+                            options_.adapt ? &desk->costs : nullptr, desk->room);
+  desk->drafts = tree.tokens;
+  desk->parents = tree.parents;
+  desk->count = tree.count;
 }
 
 void Drafter::LearnPiece() {

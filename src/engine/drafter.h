@@ -27,6 +27,7 @@ struct DrafterOptions {
   int32_t sequence_tokens = 1;  // at most; what a client expects in the answer is no longer either
   int32_t drafts = limits::kDraftTokensMax;  // of a sequence in a step, at most
   bool adapt = true;                         // to what pays; else all drafts are verified
+  bool trees = false;                        // they may be a tree
   int64_t wait_us = 500;                     // of Take, at most
 };
 
@@ -68,7 +69,7 @@ class Drafter {
     int32_t size = 0;                 // of it
     int32_t room = 0;                 // for drafts
     speculate::DraftCosts costs;
-    std::array<int32_t, limits::kDraftTokensMax> drafts;
+    std::array<int32_t, limits::kDraftTokensMax> drafts, parents;
     int32_t count = 0;  // of them
     // The proposer's thread.
     speculate::Acceptance acceptance;
@@ -96,6 +97,7 @@ class Drafter {
   bool Pop(int32_t* slot);
   void Serve(int32_t slot);
   void Propose(int32_t slot, Desk* desk);
+  void ProposeTree(int32_t slot, Desk* desk, const speculate::Draft& draft);
   void LearnPiece();
   template <class Work>
   void Guard(Desk* desk, Work&& work);

@@ -47,6 +47,12 @@ class Recorder final : public speculate::Proposer {
     for (size_t i = 0; i < drafts.size(); ++i) drafts[i] = 90 + static_cast<int32_t>(i);
     return {static_cast<int32_t>(drafts.size()), 0};
   }
+  // 80 instead of the first draft, and 81 behind it.
+  int32_t ProposeAside(int32_t, std::span<speculate::Aside> asides) override {
+    asides[0] = {.token = 80, .parent = 0, .share = 0.4F};
+    asides[1] = {.token = 81, .parent = 1 + static_cast<int32_t>(calls_->rooms.back()), .share = 1};
+    return 2;
+  }
   bool End(int32_t, std::span<const int32_t> tokens) override {
     calls_->ended.emplace_back(tokens.begin(), tokens.end());
     return true;
@@ -58,12 +64,13 @@ class Recorder final : public speculate::Proposer {
 
 class DrafterTest : public testing::Test {
  protected:
-  explicit DrafterTest(int blocks = 20, int64_t wait_us = kPatient)
+  explicit DrafterTest(int blocks = 20, int64_t wait_us = kPatient, bool trees = false)
       : drafter_(std::in_place, std::make_unique<Recorder>(&calls_),
                  DrafterOptions{.slots = 2,
                                 .sequence_tokens = 64,
                                 .drafts = 3,
                                 .adapt = false,
+                                .trees = trees,
                                 .wait_us = wait_us}) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = 2;
@@ -71,6 +78,7 @@ class DrafterTest : public testing::Test {
     options.max_model_len = 64;
     options.max_draft_tokens = 3;
     options.policy = "priority";
+    options.draft_trees = trees;
     scheduler_ = std::move(
         schedule::Scheduler::Create(options, {{batch::KvKind::kFull, 4, 4, 0, blocks}}).value());
   }
@@ -165,6 +173,39 @@ TEST_F(DrafterTest, ASequenceWithAStepInFlightIsHeldOnlyIfThereAreDrafts) {
     schedule::CommitOutcome outcome;
     scheduler_->Fail(third.step + 1, &outcome);
   }
+}
+
+class DrafterOfTrees : public DrafterTest {
+ protected:
+  DrafterOfTrees() : DrafterTest(20, kPatient, /*trees=*/true) {}
+};
+
+// What may come instead of a draft takes the place of those that are less likely, and the rest of
+// the chain that of what was hardly ever right.
+TEST_F(DrafterOfTrees, AttachesWhatIsLikeliest) {
+  Add(1, 30);
+  Commit(Plan());
+  const batch::BatchPlan first = Plan();
+  ASSERT_EQ(first.tokens.size(), 4u);
+  EXPECT_EQ(first.entries[0].tree, 0);
+  EXPECT_THAT(first.tokens, ElementsAre(50, 90, 91, 80));
+  EXPECT_THAT(first.parents, ElementsAre(0, 1, 0));
+  // As it turns out, 90 is always right.
+  for (int i = 0; i < 6; ++i) {
+    batch::BatchPlan plan = i == 0 ? first : Plan();
+    batch::StepResult result;
+    result.step = plan.step;
+    batch::ResultEntry out{.sequence = 1};
+    result.tokens = {{.id = 90}, {.id = 91}, {.id = 50}};
+    out.token_count = 3;
+    result.entries.push_back(out);
+    schedule::CommitOutcome outcome;
+    scheduler_->Commit(result, &outcome);
+    drafter_->Hand(result, outcome, *scheduler_, {});
+  }
+  const batch::BatchPlan last = Plan();
+  EXPECT_THAT(last.tokens, ElementsAre(50, 90, 91, 92));
+  EXPECT_EQ(last.entries[0].tree, -1);
 }
 
 class DrafterUnderPressure : public DrafterTest {

@@ -184,6 +184,7 @@ Status EngineImpl::OpenScheduler() {
   options.max_batch_tokens = options_.max_batch_tokens;
   options.max_extra_rows = runner_->Info().max_logits_rows - options_.max_num_seqs;
   options.counted_slots = runner_->Info().counted_slots;
+  options.draft_trees = runner_->Info().draft_trees;
   options.max_model_len = runner_->Info().max_model_len;
   // Submit refuses what passes --max-queue; a request of n choices is n sequences.
   options.queue_limit = options_.max_queue * limits::kChoicesMax;
@@ -224,6 +225,7 @@ Result<std::unique_ptr<Drafter>> EngineImpl::MakeDrafter() const {
                      .sequence_tokens = runner.max_model_len,
                      .drafts = batch::DraftsWithin(runner.kv_groups, options_.speculate_tokens),
                      .adapt = options_.speculate_adapt,
+                     .trees = runner.draft_trees,
                      .wait_us = options_.draft_wait_us});
 }
 

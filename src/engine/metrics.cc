@@ -107,6 +107,8 @@ struct Metrics::Families : Labelled {
                         "Draft tokens that were forced by a constraint, among all drafts");
   Counter& forced_accepted = New(BuildCounter, "sluice_forced_accepted_tokens_total",
                                  "Draft tokens that were forced and accepted");
+  Counter& aside = New(BuildCounter, "sluice_aside_accepted_tokens_total",
+                       "Draft tokens that were accepted aside of a tree's first branch");
   std::array<Counter*, limits::kDraftTokensMax> accepted_at = NewPositions();
   std::array<Counter*, limits::kDraftTokensMax + 1> draft_lengths = NewLengths();
   Counter& learned_texts =
@@ -229,6 +231,7 @@ void Metrics::SetGauges(const schedule::SchedulerStats& stats) {
   Raise(families_->accepted, stats.accepted);
   Raise(families_->forced, stats.forced);
   Raise(families_->forced_accepted, stats.forced_accepted);
+  Raise(families_->aside, stats.aside);
   Raise(families_->accepted_at, stats.accepted_at);
 }
 

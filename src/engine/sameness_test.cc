@@ -176,9 +176,10 @@ TEST_P(Sameness, ThroughPreemption) {
 
 TEST_P(Sameness, WithDraftsOfAnyLength) {
   for (const auto& [proposer, tokens] :
-       {std::pair{"ngram", 1}, {"ngram", 3}, {"ngram", 8}, {"suffix", 4}, {"suffix", 8}}) {
+       {std::pair{"ngram", 1}, {"ngram", 3}, {"ngram", 8}, {"suffix", 4}, {"suffix", 8}, {"", 8}}) {
     EngineOptions options = OptionsOf(GetParam());
-    options.speculate = proposer;
+    options.speculate_tree = std::string_view(proposer).empty();
+    options.speculate = options.speculate_tree ? "suffix" : proposer;
     options.speculate_tokens = tokens;
     options.speculate_adapt = false;
     options.draft_wait_us = 10'000'000;
@@ -192,6 +193,7 @@ TEST_P(Sameness, WithDraftsOfAnyLength) {
 TEST_P(Sameness, WithDraftsThroughPreemption) {
   EngineOptions options = OptionsOf(GetParam());
   options.speculate = "suffix";
+  options.speculate_tree = true;  // where there are no states
   options.speculate_adapt = false;
   options.draft_wait_us = 10'000'000;
   options.kv_memory = TightMemory(options);

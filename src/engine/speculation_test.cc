@@ -12,7 +12,8 @@ using ::testing::HasSubstr;
 
 EngineOptions WithDrafts(EngineOptions options, int tokens = 8,
                          const std::string& proposer = "ngram") {
-  options.speculate = proposer;
+  options.speculate = proposer == "tree" ? "suffix" : proposer;
+  options.speculate_tree = proposer == "tree";
   options.speculate_tokens = tokens;
   // A tiny model's steps are too short to be worth a draft, or to wait for it.
   options.speculate_adapt = false;
@@ -93,7 +94,7 @@ class Speculation : public ::testing::TestWithParam<std::tuple<std::string, std:
 };
 INSTANTIATE_TEST_SUITE_P(Models, Speculation,
                          ::testing::Combine(::testing::Values("llama", "gemma2", "qwen3_next"),
-                                            ::testing::Values("ngram", "suffix")),
+                                            ::testing::Values("ngram", "suffix", "tree")),
                          [](const auto& name) {
                            return std::get<0>(name.param) + "_" + std::get<1>(name.param);
                          });
@@ -121,6 +122,79 @@ TEST_P(Speculation, RequestsOfEveryKindGetTheSameAnswer) {
     EXPECT_LT(drafting->Info().steps, plain->Info().steps);
     ExpectNothingLeft(*drafting);
   }
+}
+
+// Engines whose drafts are trees: some of what they draw lies aside of the first branch, so that
+// its KV is not where it belongs until the next step.
+class Trees : public ::testing::TestWithParam<std::string> {
+ protected:
+  static EngineOptions Drafting() { return WithDrafts(TinyOptions(GetParam()), 8, "tree"); }
+  // A text in which several things follow the same, at random.
+  static std::vector<int32_t> Wavering(int length) {
+    std::vector<int32_t> prompt = {1};
+    uint32_t state = 7;
+    while (static_cast<int>(prompt.size()) < length) {
+      state = state * 1664525 + 1013904223;
+      prompt.insert(prompt.end(), {20, 33, static_cast<int32_t>(46 + (state >> 30))});
+    }
+    return prompt;
+  }
+  // Leaves its answer little choice but what `Wavering` says, though not in which order.
+  static Request Ask(int seed, int max_tokens = 60) {
+    Request request = TinyRequest(Wavering(50), max_tokens);
+    request.logprobs = 2;
+    request.sampling.seed = seed;
+    request.sampling.temperature = 1.0;
+    for (const int32_t id : {20, 33, 46, 47, 48})
+      request.sampling.logit_bias.emplace_back(id, 9.0f);
+    return request;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Models, Trees, ::testing::Values("llama", "gemma2", "qwen3_next"),
+                         [](const auto& name) { return name.param; });
+
+TEST_P(Trees, WhatIsRightAsideOfTheFirstBranchCounts) {
+  const auto plain = OpenTiny(TinyOptions(GetParam()));
+  const auto drafting = OpenTiny(Drafting());
+  for (int seed = 1; seed < 9; ++seed) {
+    Request request = Trees::Ask(seed);
+    request.n = 1 + seed % 3;
+    if (seed % 2 == 0) {
+      request.sampling.frequency_penalty = 0.2;
+      request.sampling.repetition_penalty = 1.05;
+    }
+    EXPECT_EQ(engine::Ask(*drafting, request)->choices, engine::Ask(*plain, request)->choices)
+        << seed;
+  }
+  Settle(*drafting);
+  const double aside = Metric(*drafting, "sluice_aside_accepted_tokens_total");
+  if (GetParam() == "qwen3_next") {
+    EXPECT_EQ(aside, 0) << "states take no trees";
+  } else {
+    EXPECT_GT(aside, 5) << "no branch aside was right: the test shows nothing";
+  }
+  EXPECT_GT(Metric(*drafting, "vllm:spec_decode_num_accepted_tokens_total"), aside);
+  ExpectNothingLeft(*drafting);
+}
+
+// What others find in the prefix cache behind an answer is what belongs there, wherever it ends.
+TEST_P(Trees, WhatIsFoundAgainBehindThemIsRight) {
+  EngineOptions cached = Drafting();
+  cached.prefix_cache = true;
+  const auto plain = OpenTiny(TinyOptions(GetParam()));
+  const auto drafting = OpenTiny(cached);
+  const Request first = Trees::Ask(3, 40);
+  const auto answer = engine::Ask(*drafting, first);
+  const std::vector<int32_t> ids = answer->choices[0].ids;
+  ASSERT_EQ(ids.size(), 40u);
+  for (size_t kept = 1; kept < ids.size(); kept += 3) {
+    Request next = Trees::Ask(static_cast<int>(kept), 12);
+    auto& prompt = std::get<std::vector<int32_t>>(next.prompt);
+    prompt.insert(prompt.end(), ids.begin(), ids.begin() + static_cast<long>(kept));
+    EXPECT_EQ(engine::Ask(*drafting, next)->choices, engine::Ask(*plain, next)->choices) << kept;
+  }
+  Settle(*drafting);
+  EXPECT_GT(Metric(*drafting, "vllm:prefix_cache_hits_total"), 0);
 }
 
 // The string begins in one draft, or before it, and ends in another.

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "batch/draft_tree.h"
 #include "device/staging.h"
 #include "files/architectures.h"
 #include "files/safetensors_writer.h"
@@ -138,8 +139,13 @@ Status ActivationDump::Write(device::Stream& stream, const batch::BatchPlan& pla
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
   std::vector<int32_t> positions, sequences;
   for (const batch::PlanEntry& entry : plan.entries) {
+    const int32_t drafts = entry.tree < 0 ? 0 : entry.logits_count - 1;
+    const int32_t root = entry.query_tokens - 1 - drafts;
+    const batch::DraftDepths depths =
+        batch::Depths(std::span(plan.parents).subspan(std::max(0, entry.tree), drafts));
     for (int32_t i = 0; i < entry.query_tokens; ++i) {
-      positions.push_back(entry.first_position + i);
+      const bool draft = drafts > 0 && i > root;
+      positions.push_back(entry.first_position + (draft ? root + depths[i - root] : i));
       sequences.push_back(static_cast<int32_t>(entry.sequence & 0x7fffffff));
     }
   }

@@ -89,6 +89,7 @@ Status Executor::Place(device::Stream& stream, const Inputs& inputs, bool names_
                                               .told_first = given.groups[g].told_first,
                                               .told = given.groups[g].told,
                                               .tables = tables_[g],
+                                              .paths = given.paths,
                                               .positions = inputs.model.positions,
                                               .context = inputs.model.context,
                                               .kv_slots = inputs.model.groups[g].slots,

@@ -54,7 +54,8 @@ struct TinyExecutor {
                         device::GraphSupport graphs = device::GraphSupport::kFull,
                         DType kv_dtype = DType::kF16, int draft_tokens = 0,
                         decltype(Executor::Options::propose) propose = nullptr,
-                        const ExpertRanks& ranks = {}, std::vector<int> host_layers = {}) {
+                        const ExpertRanks& ranks = {}, std::vector<int> host_layers = {},
+                        bool draft_trees = false) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(device_name);
@@ -66,6 +67,7 @@ struct TinyExecutor {
     options.kernel_block_tokens = kTestKernelBlock;
     options.state_block_tokens = kTestStateBlock;
     options.draft_tokens = draft_tokens;
+    options.draft_trees = draft_trees;
     options.expert_slots = ranks.slots();
     std::optional<weights::WeightPlan> host_plan;
     if (!host_layers.empty()) {
@@ -204,6 +206,12 @@ class PlanBuilder {
       table.begin[e + 1] -= first;
       table.first[e] = first;
     }
+    return *this;
+  }
+  // The drafts of the last entry are a tree.
+  PlanBuilder& Tree(const std::vector<int32_t>& parents) {
+    plan_.entries.back().tree = static_cast<int32_t>(plan_.parents.size());
+    plan_.parents.insert(plan_.parents.end(), parents.begin(), parents.end());
     return *this;
   }
   PlanBuilder& Start(int slot, const batch::SamplingParams& sampling,

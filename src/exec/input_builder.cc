@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/str_cat.h"
+#include "batch/draft_tree.h"
 #include "device/staging.h"
+#include "ops/attention.h"
 #include "sluice/limits.h"
 #include "sluice/sampling.h"
 
@@ -54,6 +56,7 @@ InputShape LargestShape(const InputLimits& limits, std::span<const batch::KvGrou
                    .sequences = limits.sequences,
                    .rows = limits.logits_rows,
                    .types = limits.token_types > 0,
+                   .paths = limits.trees,
                    .drafts = limits.guesses > 0 ? limits.sequences : -1,
                    .draws = limits.draws,
                    .told = {},
@@ -154,7 +157,27 @@ bool InputBuilder::CheckEntry(const batch::BatchPlan& plan, size_t index, int64_
                                 limits_.token_types, " types of tokens"));
   }
   return CheckTokens(plan, index, error) && CheckRows(plan, index, error) &&
-         CheckGuesses(plan, index, error);
+         CheckTree(plan, index, error) && CheckGuesses(plan, index, error);
+}
+
+// Each of its last tokens has a row, all of which are verified, in their order; and nothing of it
+// is left open, since what it draws is known when it has been collected.
+bool InputBuilder::CheckTree(const batch::BatchPlan& plan, size_t index, Status* error) const {
+  const batch::PlanEntry& entry = plan.entries[index];
+  if (entry.tree < 0) return true;
+  const int64_t drafts = int64_t{entry.logits_count} - 1;
+  bool good = limits_.trees && drafts > 0 && !entry.masked && entry.guesses == 0 &&
+              entry.tree + drafts <= static_cast<int64_t>(plan.parents.size()) &&
+              batch::IsTree(std::span(plan.parents).subspan(entry.tree, drafts));
+  const int32_t end = entry.token_begin + entry.query_tokens;
+  for (int32_t i = 0; good && i <= drafts; ++i) {
+    const batch::LogitsRow& row = plan.logits_rows[entry.logits_begin + i];
+    good = row.purpose == batch::RowPurpose::kVerify && row.target >= -1 &&
+           row.token == end - entry.logits_count + i;
+  }
+  for (int32_t t = entry.token_begin; good && t < end; ++t) good = plan.tokens[t] >= 0;
+  return good || Refuse(error, StrCat("entry ", index, " has a tree of ", drafts,
+                                      " drafts that cannot be verified"));
 }
 
 // What is guessed stands behind what the entry draws.
@@ -356,6 +379,7 @@ void InputBuilder::SetShape(PreparedBatch* batch) const {
   shape.sequences = static_cast<int64_t>(plan.entries.size());
   shape.rows = static_cast<int64_t>(plan.logits_rows.size());
   shape.types = limits_.token_types > 0;
+  shape.paths = limits_.trees;
   shape.drafts = -1;
   shape.draws = limits_.draws;
   if (limits_.guesses > 0) {
@@ -428,6 +452,18 @@ void InputBuilder::FillTypes(const PreparedBatch& batch) {
   }
 }
 
+void InputBuilder::FillPaths(const PreparedBatch& batch) {
+  if (!batch.shape.paths) return;
+  int32_t* const paths = inputs_.paths.ptr<int32_t>();
+  std::fill_n(paths, batch.shape.tokens * ops::kPathNumbers, 0);
+  for (const batch::PlanEntry& entry : batch.plan.entries) {
+    if (entry.tree < 0) continue;
+    const int64_t root = int64_t{entry.token_begin} + entry.query_tokens - entry.logits_count;
+    ops::WritePaths(std::span(batch.plan.parents).subspan(entry.tree, entry.logits_count - 1),
+                    paths + root * ops::kPathNumbers);
+  }
+}
+
 // Those that guess, one behind the other.
 void InputBuilder::FillDrafts(const PreparedBatch& batch) {
   if (batch.shape.drafts < 0) return;
@@ -464,6 +500,7 @@ Result<PreparedBatch> InputBuilder::Build(batch::BatchPlan* plan) {
   SetShape(&batch);
   Fill(&batch);
   FillTypes(batch);
+  FillPaths(batch);
   FillDrafts(batch);
   return batch;
 }

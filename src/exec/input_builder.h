@@ -24,6 +24,7 @@ struct InputLimits {
   int64_t vocab = 0;
   int32_t token_types = 0;  // of the model; 0: tokens have none
   int32_t guesses = 0;      // behind an entry; 0: plans ask for none
+  bool trees = false;       // drafts may be trees
   bool draws = false;       // guesses are drawn by StepInputs::draft_rows, which the caller fills
   size_t behind = 0;        // bytes of staging behind a step's inputs that are the caller's
 };
@@ -67,11 +68,12 @@ class InputBuilder {
 
  private:
   Status Check(const batch::BatchPlan& plan);
-  // These five are false when *error says what is wrong.
+  // These six are false when *error says what is wrong.
   bool CheckEntry(const batch::BatchPlan& plan, size_t index, int64_t next_token,
                   Status* error) const;
   bool CheckTokens(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckRows(const batch::BatchPlan& plan, size_t index, Status* error) const;
+  bool CheckTree(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckGuesses(const batch::BatchPlan& plan, size_t index, Status* error) const;
   bool CheckTable(const batch::BatchPlan& plan, size_t group, Status* error) const;
   Status CheckStart(const batch::SlotStart& start) const;
@@ -85,6 +87,7 @@ class InputBuilder {
   void SetShape(PreparedBatch* batch) const;
   void Fill(PreparedBatch* batch);
   void FillTypes(const PreparedBatch& batch);
+  void FillPaths(const PreparedBatch& batch);
   void FillDrafts(const PreparedBatch& batch);
 
   device::Device& device_;

@@ -225,6 +225,12 @@ std::string AutomaticDrafts(const files::ModelFiles& files, const device::Device
   return device.facts().runs_beside_host || states ? "none" : "suffix";
 }
 
+// Drafts are trees where the host finds them and each token is drawn as without them.
+bool WantsTrees(const EngineOptions& options) {
+  const bool host = options.speculate == "suffix" || options.speculate == "ngram";
+  return options.speculate_tree && host && options.speculate_verify == "exact";
+}
+
 Status CheckHead(const files::ModelFiles& files, const EngineOptions& options) {
   if (!DraftsByHead(options) || files.config.mtp_heads > 0) return OkStatus();
   return InvalidArgument(
@@ -314,6 +320,8 @@ Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& 
   Planned planned;
   SLUICE_ASSIGN_OR_RETURN(planned.options, ModelOptionsFor(files, *device_, options));
   SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
+  planned.options.draft_trees =
+      WantsTrees(options) && model::TakesDraftTrees(files.config, *device_, planned.options);
   planned.options.mtp_heads = DraftsByHead(options) ? HeadsUsed(files.config, options) : 0;
   if (options.fake_balance_experts) {
     if (files.config.experts.count == 0) {

@@ -26,6 +26,7 @@ InputLimits LimitsOf(const files::ModelConfig& config, const model::ModelOptions
   limits.vocab = config.vocab_size;
   limits.token_types = config.token_types;
   limits.guesses = guesses || options.mtp_heads > 0 ? limits::kDraftTokensMax : 0;
+  limits.trees = options.draft_trees;
   limits.draws = draws;
   return limits;
 }
@@ -76,8 +77,9 @@ size_t TableBytes(int64_t slots, int64_t width) {
   return device::AlignUp(static_cast<size_t>(slots * width) * sizeof(int32_t));
 }
 
-ops::PlaceTokens::Desc PlacingOf(const batch::KvGroup& group) {
+ops::PlaceTokens::Desc PlacingOf(const batch::KvGroup& group, bool trees) {
   ops::PlaceTokens::Desc desc;
+  desc.paths = trees;
   desc.block_tokens = group.kernel_block_tokens;
   desc.cache_block_tokens = group.block_tokens;
   if (group.kind == batch::KvKind::kWindow) desc.earlier = group.window - 1;
@@ -260,6 +262,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .max_logits_rows = static_cast<int>(limits.logits_rows),
                      .vocab_size = model.vocab_size(),
                      .no_filtered = executor->sampler_->filtering().message(),
+                     .draft_trees = limits.trees,
                      .counted_slots = executor->sampler_->counted_slots(),
                      .expert_groups = model.config().experts.groups};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
@@ -282,8 +285,9 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
     tables_.push_back(ops::Dense(view, DType::kI32, {limits.slots, width}));
     view.data += TableBytes(limits.slots, width);
     view.bytes -= TableBytes(limits.slots, width);
-    SLUICE_ASSIGN_OR_RETURN(place_.emplace_back(),
-                            ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group), records));
+    SLUICE_ASSIGN_OR_RETURN(
+        place_.emplace_back(),
+        ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group, limits.trees), records));
   }
   return OkStatus();
 }

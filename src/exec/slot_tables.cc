@@ -110,6 +110,7 @@ void SlotTables::TakeDrawn(const batch::BatchPlan& plan, size_t e) {
   Drawn& drawn = drawn_[entry.slot];
   const uint64_t since = drawn.since;
   drawn = {};
+  if (entry.tree >= 0) return;  // nothing of it is kept there
   const auto rows = std::span(plan.logits_rows).subspan(entry.logits_begin, entry.logits_count);
   const auto draws = [](const batch::LogitsRow& row) {
     return row.purpose != batch::RowPurpose::kScore;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "device/alignment.h"
+#include "ops/attention.h"
 #include "ops/sample_row.h"
 
 namespace sluice::exec {
@@ -41,6 +42,7 @@ size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs
   inputs->slots = carver.Take({shape.sequences});
   inputs->logits_rows = carver.Take({shape.rows});
   if (shape.types) inputs->token_types = carver.Take({shape.tokens});
+  if (shape.paths) inputs->paths = carver.Take({shape.tokens, ops::kPathNumbers});
   if (shape.drafts >= 0) {
     inputs->next = carver.Take({shape.sequences});
     inputs->drafting = carver.Take({shape.drafts});
@@ -66,6 +68,7 @@ size_t CarvePlaced(const device::View& view, const InputShape& shape, const Step
   batch->query_start = inputs.query_start;
   batch->logits_rows = inputs.logits_rows;
   batch->token_types = inputs.token_types;
+  batch->paths = inputs.paths;
   batch->positions = carver.Take({shape.tokens});
   batch->context = carver.Take({shape.sequences});
   batch->groups.resize(shape.table_widths.size());

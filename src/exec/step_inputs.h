@@ -22,6 +22,7 @@ struct StepInputs {
   ops::Tensor slots;        // [sequences]
   ops::Tensor logits_rows;  // [rows]
   ops::Tensor token_types;  // [tokens]; empty where the model has none
+  ops::Tensor paths;        // ops::Attention::Args::paths; empty where no draft is of a tree
   // See ops::NextTokens::Args; empty where nothing guesses.
   ops::Tensor next;      // [sequences]
   ops::Tensor drafting;  // [drafts]
@@ -41,6 +42,7 @@ struct StepInputs {
 struct InputShape {
   int64_t tokens = 0, sequences = 0, rows = 0;
   bool types = false;                 // tokens have types
+  bool paths = false;                 // drafts may be trees
   int64_t drafts = -1;                // sequences that guess; -1: nothing ever does
   bool draws = false;                 // guesses are drawn
   std::vector<int64_t> told;          // by group: block ids that there is room for

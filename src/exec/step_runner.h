@@ -103,9 +103,10 @@ struct RunnerInfo {
   int vocab_size = 0;       // of a row
   // Why no sequence may ask for Distribution::kFiltered; empty: they may.
   std::string no_filtered;
-  int counted_slots = 0;  // slots below this may have steps with penalties in flight at once
-  int expert_groups = 1;  // of each layer's experts, as the router has them
-  int depth = 1;          // steps that may be unfinished at once
+  bool draft_trees = false;  // PlanEntry::tree may be set
+  int counted_slots = 0;     // slots below this may have steps with penalties in flight at once
+  int expert_groups = 1;     // of each layer's experts, as the router has them
+  int depth = 1;             // steps that may be unfinished at once
   // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp",
   // "model", "eagle", "eagle3" and "block" the runner makes them.
   std::string speculate;

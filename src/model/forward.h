@@ -32,6 +32,7 @@ struct DeviceBatch {
   ops::Tensor context;              // I32 [sequences]: KV tokens, this step's own included
   ops::Tensor logits_rows;          // I32 [rows]: which tokens need logits; may have no rows
   ops::Tensor token_types;          // I32 [tokens]; empty where the model has no types
+  ops::Tensor paths;                // ops::Attention::Args::paths; may be empty
   std::vector<GroupInputs> groups;  // one per layer group
 
   int64_t tokens() const { return token_ids.dims[0]; }

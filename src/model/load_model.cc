@@ -128,6 +128,27 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
   return records;
 }
 
+bool TakesDraftTrees(const files::ModelConfig& config, const device::Device& device,
+                     const ModelOptions& options) {
+  ModelOptions trees = options;
+  trees.draft_trees = true;
+  const ops::OpTable& table = device.ops();
+  for (const batch::KvGroup& group : LayerGroups(config, trees)) {
+    if (group.kind == batch::KvKind::kState) return false;
+    const bool rope = config.layers[static_cast<size_t>(group.layers.front())].use_rope;
+    const Status status =
+        config.latent.kv_rank > 0
+            ? ops::Bind<ops::LatentAttention>(
+                  table, layers::LatentAttentionDesc(config, trees, group), nullptr)
+                  .status()
+            : ops::Bind<ops::Attention>(table, layers::AttentionDesc(config, trees, group, rope),
+                                        nullptr)
+                  .status();
+    if (!status.ok()) return false;
+  }
+  return true;
+}
+
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,
                                          device::Device& device, const ModelOptions& options,
                                          std::optional<weights::WeightPlan> host_plan) {

@@ -38,6 +38,11 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
                                                      const device::Device& device,
                                                      const ModelOptions& options);
 
+// Whether all attention of the model takes drafts that are trees, as ModelOptions::draft_trees
+// says.
+bool TakesDraftTrees(const files::ModelConfig& config, const device::Device& device,
+                     const ModelOptions& options);
+
 // Loads the weights onto `device` and binds every op. kOutOfMemory (before anything is allocated)
 // where the device is too small; kUnimplemented where the device lacks an op for this model.
 // REQUIRES: the plan was made for the device, for files of this config, options.activation,

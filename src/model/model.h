@@ -26,6 +26,7 @@ struct ModelOptions {
   int kernel_block_tokens = 16;   // of a kernel block; divides block_tokens
   int state_block_tokens = 2048;  // between snapshots of a state; a multiple of block_tokens
   int draft_tokens = 0;           // of a sequence in a step, which states can be taken back by
+  bool draft_trees = false;       // these may be trees (DeviceBatch::paths)
   int mtp_heads = 0;              // so many of the checkpoint's heads, from the first, for Draft
   bool joins_hidden = false;      // an EagleHead's: Activations::joined is needed
   // Of each layer's experts, as experts::MapShape::slots; 0: they lie in their order. Those of

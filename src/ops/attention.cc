@@ -1,5 +1,7 @@
 #include "ops/attention.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "ops/check_args.h"
@@ -16,6 +18,7 @@ std::string Attention::Desc::ToString() const {
   if (alibi) out += " alibi";
   if (growth_tokens > 0) out += StrCat(" growth by ", growth_scale, " at ", growth_tokens);
   if (bias_buckets > 0) out += StrCat(" biases in ", bias_buckets, " buckets");
+  if (paths) out += " paths";
   return out;
 }
 
@@ -29,6 +32,41 @@ int BiasBucket(int buckets, int64_t distance) {
   const auto most = static_cast<float>(std::log(static_cast<double>(kBiasDistanceMax) / exact));
   const float step = std::log(ratio) / most * static_cast<float>(half - exact);
   return first + std::min(half - 1, exact + static_cast<int>(step));
+}
+
+namespace {
+
+// What is wrong with a row's part of Args::paths, or nothing. The row has this place in its
+// sequence, whose first one stands at position `first`; `had`: the row before had a path.
+std::string PathError(const int32_t* path, int64_t place, int64_t first, bool had) {
+  const int32_t count = path[0];
+  if (count < 0 || count >= kPathNumbers) return StrCat("has ", count, " positions elsewhere");
+  if (count == 0) return had ? "comes behind one that is aside of it" : "";
+  const int64_t position = place - path[count];
+  if (position < first) return StrCat("stands at ", position, ", before position ", first);
+  for (int32_t i = 1; i <= count; ++i) {
+    const int64_t at = position - count + i;
+    if (at < first || path[i] < 0 || at + path[i] > place)
+      return StrCat("looks for position ", at, " ", path[i], " places behind it");
+  }
+  return "";
+}
+
+}  // namespace
+
+void WritePaths(std::span<const int32_t> parents, int32_t* paths) {
+  std::fill_n(paths, kPathNumbers, 0);
+  std::array<int32_t, kPathNumbers> depths = {};
+  for (int32_t row = 1; row <= static_cast<int32_t>(parents.size()); ++row) {
+    const int32_t parent = parents[row - 1];
+    const int32_t* const before = paths + parent * kPathNumbers;
+    int32_t* const path = paths + row * kPathNumbers;
+    depths[row] = depths[parent] + 1;
+    std::copy_n(before, kPathNumbers, path);
+    if (depths[row] == row) continue;
+    path[0] = before[0] + 1;
+    path[path[0]] = row - depths[row];
+  }
 }
 
 Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args) {
@@ -45,6 +83,8 @@ Status CheckArgs(const Attention::Desc& desc, const Attention::Args& args) {
       .ExpectIf(desc.alibi, "slopes", args.slopes, DType::kF32, {desc.q_heads})
       .ExpectIf(desc.bias_buckets > 0, "bias", args.bias, DType::kF32,
                 {desc.bias_buckets, desc.q_heads})
+      .ExpectIf(desc.paths && !args.paths.empty(), "paths", args.paths, DType::kI32,
+                {tokens, kPathNumbers})
       .ExpectIf(!args.plan.empty(), "plan", args.plan, DType::kI32,
                 {AttentionPlanNumbers(sequences)})
       .ExpectApart("q", args.q, "out", args.out);
@@ -76,6 +116,13 @@ Status CheckIndices(const Attention::Desc& desc, const Attention::Args& args) {
     if (context[s] > args.block_table.dims[1] * block_tokens)
       return bad("a context of ", context[s], " tokens does not fit ", args.block_table.dims[1],
                  " blocks of ", block_tokens);
+    for (int64_t t = start[s]; t < start[s + 1] && !args.paths.empty(); ++t) {
+      const int32_t* const path = PathOf(args, t);
+      const bool had = t > start[s] && PathOf(args, t - 1)[0] > 0;
+      const std::string error =
+          PathError(path, context[s] - (start[s + 1] - t), context[s] - count, had);
+      if (!error.empty()) return bad("row ", t, " of paths ", error);
+    }
     const int64_t first = FirstVisible(desc, context[s] - count);
     const int32_t* row = args.block_table.ptr<int32_t>() + s * args.block_table.strides[0];
     for (int64_t b = first / block_tokens; b * block_tokens < context[s]; ++b) {

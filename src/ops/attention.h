@@ -5,15 +5,22 @@
 // KV is walked in fixed blocks at absolute positions, and partial results are combined in ascending
 // order, so a row's bits do not depend on what else is computed. Rows past query_start's last entry
 // are padding: neither read nor written.
+//
+// A sequence's rows may be a tree of drafts. Each row's KV has a place of its own, the next one
+// behind that of the row before, but a row aside of the first branch stands at an earlier position
+// than that, and the last positions that it sees are those of its ancestors, which lie elsewhere:
+// Args::paths says where. What is computed, and in which order, is that of the ancestors in a row.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "ops/op.h"
 #include "ops/paged_kv.h"
 #include "ops/tensor.h"
+#include "sluice/limits.h"
 
 namespace sluice::ops {
 
@@ -42,6 +49,7 @@ struct Attention {
     int growth_tokens = 0;
     float growth_scale = 0.0f;
     int query_tokens_max = 0;  // of one sequence in a call; 0: any
+    bool paths = false;        // calls may have Args::paths; needs the causal mask
     KvDesc kv;
     std::string ToString() const;
   };
@@ -57,7 +65,13 @@ struct Attention {
     // lies behind the row's own; or empty.
     Tensor slopes;
     Tensor bias;  // F32 [bias_buckets, q_heads]; or empty
-    Tensor out;   // [tokens, q_heads * head_dim]; may not overlap q
+    // I32 [tokens, kPathNumbers], or empty: no row is aside of the first branch. Number 0 of a row:
+    // how many of the last positions that it sees, its own included, lie elsewhere; then for each
+    // of these, ascending, how far behind its place that is. The last number is so how much less
+    // the row's position is than its place. Rows that have any come behind the others of their
+    // sequence, and stand at or behind the first row's position.
+    Tensor paths;
+    Tensor out;  // [tokens, q_heads * head_dim]; may not overlap q
     // I32 [AttentionPlanNumbers(sequences)] or empty: what an implementation makes of query_start
     // and context, which depends on the step alone, is kept here for the layers that follow.
     Tensor plan;
@@ -67,8 +81,21 @@ struct Attention {
   };
 };
 
+// Numbers of a row of Attention::Args::paths.
+inline constexpr int kPathNumbers = 1 + limits::kDraftTokensMax;
+
 // Numbers of Attention::Args::plan, enough for every implementation.
 constexpr int64_t AttentionPlanNumbers(int64_t sequences) { return 8 * sequences + 8; }
+
+// The numbers of a row of args.paths. REQUIRES: there are paths, in host memory.
+inline const int32_t* PathOf(const Attention::Args& args, int64_t row) {
+  return args.paths.ptr<int32_t>() + row * args.paths.strides[0];
+}
+
+// Writes Args::paths of a tree: row 0 is its root, and row 1 + i of it follows row parents[i],
+// which is one before it; paths [1 + parents.size(), kPathNumbers]. Rows stay without a path as
+// long as each follows the one before it. REQUIRES: parents.size() < kPathNumbers.
+void WritePaths(std::span<const int32_t> parents, int32_t* paths);
 
 // The factor of q.k.
 inline float ScaleOf(const Attention::Desc& desc) {

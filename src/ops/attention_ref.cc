@@ -9,22 +9,31 @@
 namespace sluice::ops {
 namespace {
 
-// Where the KV of one head of one sequence lies.
+// Where the KV of one head of one sequence lies, as a row sees it.
 class History {
  public:
-  History(const Attention::Desc& desc, const Attention::Args& args, int64_t sequence, int head)
+  // `path`: of the row, or null; `position`: where it stands.
+  History(const Attention::Desc& desc, const Attention::Args& args, int64_t sequence, int head,
+          const int32_t* path, int64_t position)
       : desc_(desc),
         kv_(args.kv),
         blocks_(args.block_table.ptr<int32_t>() + sequence * args.block_table.strides[0]),
-        head_(head) {}
+        head_(head),
+        path_(path),
+        elsewhere_(path == nullptr ? 0 : position - path[0]) {}
 
   float K(int64_t position, int i) const { return At(kv_.k, kv_.k_scale, position, i); }
   float V(int64_t position, int i) const { return At(kv_.v, kv_.v_scale, position, i); }
 
  private:
+  int64_t PlaceOf(int64_t position) const {
+    if (path_ == nullptr || position <= elsewhere_) return position;
+    return position + path_[position - elsewhere_];
+  }
   float At(const Tensor& cache, const Tensor& scales, int64_t position, int i) const {
-    const int64_t block = blocks_[position / desc_.kv.kernel_block_tokens];
-    const int64_t offset = position % desc_.kv.kernel_block_tokens;
+    const int64_t place = PlaceOf(position);
+    const int64_t block = blocks_[place / desc_.kv.kernel_block_tokens];
+    const int64_t offset = place % desc_.kv.kernel_block_tokens;
     const float value = LoadElement(
         desc_.kv.dtype, cache.data,
         block * cache.strides[0] + head_ * cache.strides[1] + offset * cache.strides[2] + i);
@@ -37,6 +46,8 @@ class History {
   const PagedKv& kv_;
   const int32_t* blocks_;
   int head_;
+  const int32_t* path_;
+  int64_t elsewhere_;  // the last position before those that lie elsewhere
 };
 
 // A row of one head: where it stands, the positions that it sees, and what goes into its softmax.
@@ -110,6 +121,7 @@ Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFa
   if (desc.bias_buckets < 0 || desc.bias_buckets % 2 != 0 || desc.bias_buckets == 2)
     return Support::No(StrCat("bias_buckets is ", desc.bias_buckets,
                               ", it must be 0 or an even number from 4 on"));
+  if (desc.paths && !desc.causal) return Support::No("rows of trees need the causal mask");
   if (desc.soft_cap.has_value() && !(*desc.soft_cap > 0.0f && std::isfinite(*desc.soft_cap)))
     return Support::No(StrCat("soft_cap is ", *desc.soft_cap, ", it must be above 0"));
   if (desc.scale.has_value() && !std::isfinite(*desc.scale))
@@ -132,7 +144,9 @@ Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attentio
     const int32_t* start = args.query_start.ptr<int32_t>() + s;
     const int64_t context = args.context.ptr<int32_t>()[s];
     for (int64_t t = start[0]; t < start[1]; ++t) {
-      const int64_t position = context - (start[1] - t);
+      const int32_t* const path = args.paths.empty() ? nullptr : PathOf(args, t);
+      const int64_t place = context - (start[1] - t);
+      const int64_t position = path == nullptr || path[0] == 0 ? place : place - path[path[0]];
       for (int h = 0; h < desc.q_heads; ++h) {
         const int64_t column = int64_t{h} * desc.head_dim;
         for (int i = 0; i < desc.head_dim; ++i)
@@ -144,7 +158,7 @@ Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attentio
                 .head = h};
         if (desc.sinks) row.sink = args.sinks.ptr<float>()[h];
         if (desc.alibi) row.slope = args.slopes.ptr<float>()[h];
-        const auto out = Attend(desc, History(desc, args, s, h / group), q, row);
+        const auto out = Attend(desc, History(desc, args, s, h / group, path, position), q, row);
         for (int i = 0; i < desc.head_dim; ++i)
           StoreElement(desc.activation, RowData(args.out, t), column + i,
                        static_cast<float>(out[i]));

@@ -6,65 +6,6 @@
 
 namespace sluice::ops {
 
-ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
-  ConformanceCase<Norm> c;
-  const NormKind kind = Pick(noise, {NormKind::kRms, NormKind::kLayer, NormKind::kNone});
-  const bool add = Flip(noise);
-  c.desc = {.kind = kind,
-            .activation = FloatOf(number),
-            .hidden = Turn<int64_t>(number, {Pick<int64_t>(noise, {1, 5, 16, 31, 64, 100}),
-                                             Pick<int64_t>(noise, {576, 1000, 2048}), 9003}),
-            .eps = Pick(noise, {1e-6f, 1e-5f, 1e-3f}),
-            .add = add,
-            .scaled = add && Flip(noise),
-            .bias = kind == NormKind::kLayer && Flip(noise),
-            .f32_residual = FloatOf(number) == DType::kF16 && Flip(noise)};
-  const int64_t tokens = AnyTokens(number, noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
-  const DType type = c.desc.activation, x_type = XDType(c.desc);
-  // With a mean, what is added to a row shows in its sums of squares, and those of the reference
-  // are less exact: it adds one element after the other.
-  const float mean = Pick(noise, {0.0f, 3.0f});
-  const double limit = LimitFor(type, mean == 0.0f ? 1e-5 : 3e-5);
-  const bool in_place = x_type == type && Flip(noise);
-  Array values = Filled(noise, x_type, {tokens, n + gap}, 4.0f);
-  for (size_t i = 0; i < values.Count(); ++i) values.Set(i, values.At(i) + mean);
-  const size_t x = c.Add(std::move(values), in_place ? limit : 0.0);
-  const size_t residual =
-      c.Add(Filled(noise, SumDType(c.desc), {tokens, n}));  // one sum, one rounding
-  const size_t weight = c.Add(Filled(noise, DType::kF32, {n}));
-  const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
-  const size_t scale = c.Add(Filled(noise, DType::kF32, {1}));
-  const size_t out = c.Add(Untouched(type, {tokens, n}), limit);
-  c.args = [=, desc = c.desc](ConformanceTarget&, std::span<const Tensor> t) -> Result<Norm::Args> {
-    Norm::Args args{.x = Columns(t[x], n)};
-    if (desc.kind != NormKind::kNone) args.weight = t[weight];
-    if (desc.add) args.residual = t[residual];
-    if (desc.bias) args.bias = t[bias];
-    if (desc.scaled) args.scale = t[scale];
-    args.out = in_place ? args.x : t[out];
-    return args;
-  };
-  return c;
-}
-
-ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise) {
-  ConformanceCase<QkNorm> c;
-  c.desc = {.activation = FloatOf(number),
-            .q_heads = Pick(noise, {1, 3, 9, 32}),
-            .kv_heads = Pick(noise, {0, 1, 3}),
-            .head_dim = Pick(noise, {1, 20, 64, 80, 128, 512}),
-            .eps = 1e-6f};
-  const int64_t width = int64_t{c.desc.q_heads + 2 * c.desc.kv_heads} * c.desc.head_dim;
-  const size_t qkv = c.Add(Filled(noise, c.desc.activation, {AnyTokens(number, noise), width + 3}),
-                           LimitFor(c.desc.activation, 3e-6));
-  const size_t q = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
-  const size_t k = c.Add(Filled(noise, DType::kF32, {c.desc.head_dim}));
-  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<QkNorm::Args> {
-    return QkNorm::Args{.qkv = Columns(t[qkv], width), .q_weight = t[q], .k_weight = t[k]};
-  };
-  return c;
-}
-
 ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, TestNoise& noise) {
   ConformanceCase<GatedActivation> c;
   c.desc = {.kind = Turn(number, kActivations),
@@ -336,6 +277,28 @@ Comparison ComparePoisoned(const Array& got, const Array& expected, double limit
   return Compare(a, b, limit);
 }
 
+// Paths of some sequences' last rows: [tokens, kPathNumbers] of trees of any form, the first branch
+// being one row at least.
+Array MakePaths(const std::vector<int32_t>& start, int64_t tokens, TestNoise& noise) {
+  Array paths(DType::kI32, {tokens, kPathNumbers});
+  for (size_t i = 0; i < paths.Count(); ++i) paths.Int(i) = 0;
+  for (size_t s = 0; s + 1 < start.size(); ++s) {
+    const int32_t most = std::min(start[s + 1] - start[s] - 1, kPathNumbers - 1);
+    const int32_t drafts = std::min(most, static_cast<int32_t>(2 + noise.Below(7)));
+    if (drafts < 2 || noise.Below(4) == 0) continue;
+    const auto first = static_cast<int32_t>(1 + noise.Below(drafts));
+    std::vector<int32_t> parents;
+    for (int32_t row = 1; row <= drafts; ++row) {
+      parents.push_back(row <= first ? row - 1
+                                     : static_cast<int32_t>(noise.Below(std::min(row, first))));
+      if (row > first + 1 && Flip(noise)) parents.back() = row - 1;
+    }
+    WritePaths(parents,
+               paths.tensor().ptr<int32_t>() + int64_t{start[s + 1] - 1 - drafts} * kPathNumbers);
+  }
+  return paths;
+}
+
 Attention::Desc AnyAttention(int number, TestNoise& noise) {
   const int kv_heads = Pick(noise, {1, 2, 3}), group = Pick(noise, {1, 2, 3, 7});
   // Widths take turns too: the ends of heads that fill no vector are read by functions of their
@@ -361,6 +324,7 @@ Attention::Desc AnyAttention(int number, TestNoise& noise) {
   }
   desc.alibi = desc.causal && noise.Below(4) == 0;
   if (noise.Below(6) == 0) desc.bias_buckets = Pick(noise, {4, 32});
+  desc.paths = desc.causal && noise.Below(3) == 0;
   if (noise.Below(6) == 0) {
     desc.growth_tokens = Pick(noise, {1, 30});
     desc.growth_scale = 0.2f;
@@ -396,6 +360,8 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
   History history = MakeHistory(c.desc, start, context, noise);
   const Poison poison = PoisonHistory(c.desc, start, context, noise, history);
   const int64_t tokens = start.back() + noise.Below(3);  // the last rows are padding
+  const size_t paths = c.Add(MakePaths(start, tokens, noise));
+  const bool tree = c.desc.paths && noise.Below(4) != 0;
   const DType type = c.desc.activation;
   const std::vector<int64_t> shape = {tokens, int64_t{c.desc.q_heads} * head_dim};
   const size_t q = c.Add(Filled(noise, type, shape, 2.0f));
@@ -433,6 +399,7 @@ ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noi
     if (desc.sinks) args.sinks = t[sinks];
     if (desc.alibi) args.slopes = t[slopes];
     if (desc.bias_buckets > 0) args.bias = t[bias];
+    if (tree) args.paths = t[paths];
     args.out = t[out];
     return args;
   };
@@ -490,10 +457,12 @@ ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, Te
     c.desc.kv = {c.desc.activation, 1, 576, 0, Pick(noise, {16, 64})};
   }
   if (number / 3 % 2 == 1) c.desc.listed_max = Pick(noise, {1, 7, 64, 270});
+  c.desc.paths = number % 3 != 2 && c.desc.listed_max == 0 && Flip(noise);
   std::vector<int32_t> start, context;
   MakeSequences(number, noise, &start, &context);
   History history = MakeHistory(WholeRows(c.desc), start, context, noise);
   const int64_t tokens = start.back() + noise.Below(3);  // the last rows are padding
+  const size_t paths = c.Add(MakePaths(start, tokens, noise));
   const DType type = c.desc.activation;
   const size_t q =
       c.Add(Filled(noise, type, {tokens, int64_t{c.desc.heads} * c.desc.key_width}, 2.0f));
@@ -515,6 +484,7 @@ ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, Te
     args.kv.k = t[k];
     if (KvHasScales(desc.kv.dtype)) args.kv.k_scale = t[k_scale];
     if (desc.listed_max > 0) args.listed = t[lists];
+    if (desc.paths) args.paths = t[paths];
     args.out = t[out];
     return args;
   };

@@ -47,6 +47,7 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
   c.desc = {.block_tokens = block_tokens,
             .cache_block_tokens = block_tokens * Pick(noise, {1, 2, 3}),
             .earlier = Pick(noise, {PlaceTokens::kAllEarlier, 0, 1, 63, 500}),
+            .paths = noise.Below(3) == 0,
             .state = noise.Below(4) == 0};
   const int64_t slots = Pick<int64_t>(noise, {1, 3, 9});
   const int64_t width = Pick<int64_t>(noise, {2, 7, 300, 9000});
@@ -62,6 +63,15 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
     lengths.push_back(noise.Below(16) == 0 ? -3 : static_cast<int32_t>(noise.Below(most)));
   }
   const int64_t tokens = sequences == 0 ? 0 : all.query_start.back() + noise.Below(4) * 40;
+  // The second and third tokens of some sequences follow the first.
+  std::vector<int32_t> aside(static_cast<size_t>(tokens * kPathNumbers), 0);
+  for (size_t s = 0; s + 1 < all.query_start.size(); ++s) {
+    const int64_t begin = all.query_start[s], count = all.query_start[s + 1] - begin;
+    if (count < 3 || noise.Below(4) == 0) continue;
+    const int32_t parents[] = {0, 0};
+    WritePaths(parents, aside.data() + begin * kPathNumbers);
+  }
+  const size_t paths = c.Add(Array::Ints({tokens, kPathNumbers}, aside));
   const int64_t narrow = Flip(noise) ? width : 1 + noise.Below(width);
   const auto add = [&](const std::vector<int32_t>& values) { return c.Add(Array::Ints(values)); };
   const auto left = [&](std::vector<int64_t> dims) {
@@ -76,7 +86,8 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
   const size_t told = add(all.told), table = c.Add(Array::Ints({slots, width}, tables));
   const size_t positions = left({tokens}), context = left({sequences}), kv_slots = left({tokens});
   const size_t block_table = left({sequences, narrow});
-  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<PlaceTokens::Args> {
+  c.args = [=, desc = c.desc](ConformanceTarget&,
+                              std::span<const Tensor> t) -> Result<PlaceTokens::Args> {
     return PlaceTokens::Args{.query_start = t[query_start],
                              .first = t[first],
                              .unsure = t[unsure],
@@ -86,6 +97,7 @@ ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise&
                              .told_first = t[told_first],
                              .told = t[told],
                              .tables = t[table],
+                             .paths = desc.paths ? t[paths] : Tensor(),
                              .positions = t[positions],
                              .context = t[context],
                              .kv_slots = t[kv_slots],

@@ -10,6 +10,7 @@ std::string LatentAttention::Desc::ToString() const {
   std::string out = StrCat(Name(activation), " ", heads, " heads of ", key_width, ", values of ",
                            value_width, " scale ", scale, " kv ", kv.ToString());
   if (listed_max > 0) out += StrCat(" at ", listed_max, " listed positions");
+  if (paths) out += " paths";
   return out;
 }
 
@@ -22,6 +23,7 @@ Attention::Desc WholeRows(const LatentAttention::Desc& desc) {
   whole.scale = desc.scale;
   whole.kv = desc.kv;
   whole.kv.v_head_dim = desc.key_width;
+  whole.paths = desc.paths;
   return whole;
 }
 
@@ -34,6 +36,7 @@ Attention::Args WholeRows(const LatentAttention::Args& args) {
   whole.kv = args.kv;
   whole.kv.v = args.kv.k;
   whole.kv.v_scale = args.kv.k_scale;
+  whole.paths = args.paths;
   return whole;
 }
 
@@ -47,6 +50,8 @@ Status CheckArgs(const LatentAttention::Desc& desc, const LatentAttention::Args&
       .Expect("block_table", args.block_table, DType::kI32, {sequences, -1})
       .ExpectIf(desc.listed_max > 0, "listed", args.listed, DType::kI32, {tokens, desc.listed_max})
       .Expect("out", args.out, desc.activation, {tokens, int64_t{desc.heads} * desc.value_width})
+      .ExpectIf(desc.paths && !args.paths.empty(), "paths", args.paths, DType::kI32,
+                {tokens, kPathNumbers})
       .ExpectApart("q", args.q, "out", args.out);
   ExpectPagedKv(desc.kv, args.kv, check);
   return check.status();

@@ -23,7 +23,8 @@ struct LatentAttention {
     // Above 0: a row attends to positions that are listed for it alone, so many at most. 0: to all
     // up to its own.
     int listed_max = 0;
-    KvDesc kv;  // of one head, with a V of no numbers
+    KvDesc kv;           // of one head, with a V of no numbers
+    bool paths = false;  // as Attention::Desc::paths; no implementation has it with lists
     std::string ToString() const;
   };
   struct Args {
@@ -36,7 +37,8 @@ struct LatentAttention {
     // -1 follows the last. Or empty. Their order in the list, not where they lie in the sequence,
     // is what an implementation cuts into parts, so a row's bits depend on its list alone.
     Tensor listed;
-    Tensor out;  // [tokens, heads * value_width]; may not overlap q
+    Tensor paths;  // as Attention::Args::paths
+    Tensor out;    // [tokens, heads * value_width]; may not overlap q
   };
 };
 

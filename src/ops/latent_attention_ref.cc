@@ -85,6 +85,8 @@ Support RefLatentAttentionSupports(const LatentAttention::Desc& desc,
         StrCat("values of ", desc.value_width, " numbers in rows of ", desc.key_width));
   if (desc.kv.v_head_dim != 0) return Support::No("the KV has a V beside its rows");
   if (desc.listed_max < 0) return Support::No(StrCat("listed_max is ", desc.listed_max));
+  if (desc.listed_max > 0 && desc.paths)
+    return Support::No("rows of trees don't see listed positions");
   return RefAttentionSupports(WholeRows(desc), facts);
 }
 

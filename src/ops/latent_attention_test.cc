@@ -113,6 +113,13 @@ TEST_P(LatentAttentionTest, ListsAreChecked) {
   }
 }
 
+TEST_P(LatentAttentionTest, RowsOfTreesHaveNoLists) {
+  desc_.paths = true;
+  EXPECT_TRUE(RefLatentAttentionSupports(desc_, {}).ok);
+  desc_.listed_max = 2;
+  EXPECT_THAT(RefLatentAttentionSupports(desc_, {}).reason, HasSubstr("don't see listed"));
+}
+
 TEST_P(LatentAttentionTest, ShapesAreChecked) {
   LatentAttention::Args args = Args();
   args.out = args.out.Columns(0, 63);

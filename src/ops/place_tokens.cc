@@ -7,10 +7,11 @@ namespace sluice::ops {
 std::string PlaceTokens::Desc::ToString() const {
   std::string text = StrCat(state ? "state" : "kv", " in blocks of ", block_tokens);
   if (earlier != kAllEarlier) text += StrCat(", ", earlier, " earlier tokens");
+  if (paths) text += ", paths";
   return text;
 }
 
-Status CheckArgs(const PlaceTokens::Desc&, const PlaceTokens::Args& args) {
+Status CheckArgs(const PlaceTokens::Desc& desc, const PlaceTokens::Args& args) {
   const int64_t sequences = args.first.rank == 1 ? args.first.dims[0] : -1;
   const int64_t tokens = args.positions.rank == 1 ? args.positions.dims[0] : -1;
   ArgsChecker check(PlaceTokens::kName, args.tables);
@@ -24,6 +25,8 @@ Status CheckArgs(const PlaceTokens::Desc&, const PlaceTokens::Args& args) {
       .Expect("told_first", args.told_first, DType::kI32, {sequences})
       .Expect("told", args.told, DType::kI32, {-1})
       .Expect("tables", args.tables, DType::kI32, {-1, -1})
+      .ExpectIf(desc.paths && !args.paths.empty(), "paths", args.paths, DType::kI32,
+                {tokens, kPathNumbers})
       .Expect("positions", args.positions, DType::kI32, {tokens})
       .Expect("context", args.context, DType::kI32, {sequences})
       .Expect("kv_slots", args.kv_slots, DType::kI32, {tokens})

@@ -6,6 +6,7 @@
 // Then it gathers the rows of the step's sequences, so that attention finds them side by side.
 #pragma once
 
+#include "ops/attention.h"
 #include "ops/op.h"
 #include "ops/tensor.h"
 
@@ -20,6 +21,7 @@ struct PlaceTokens {
     // Positions before its first one that a step reads, at least 0; kAllEarlier: all of them. Whole
     // units before these are given out as -1, whatever the table holds.
     int32_t earlier = kAllEarlier;
+    bool paths = false;  // calls may have Args::paths
     bool state = false;  // of a running state, which is found by the table: KV slots are all -1
     std::string ToString() const;
   };
@@ -37,10 +39,13 @@ struct PlaceTokens {
     Tensor lengths;  // I32 [slots]: tokens of its sequence that stand before the one drawn last
     // told[told_start[s]..told_start[s + 1]) are the ids of sequence s from its block told_first[s]
     // on. Ids outside of a row of `tables` are dropped.
-    Tensor told_start;   // I32 [sequences + 1]
-    Tensor told_first;   // I32 [sequences]
-    Tensor told;         // I32 [ids], as many as there is room for
-    Tensor tables;       // I32 [slots, blocks_max], read and written
+    Tensor told_start;  // I32 [sequences + 1]
+    Tensor told_first;  // I32 [sequences]
+    Tensor told;        // I32 [ids], as many as there is room for
+    Tensor tables;      // I32 [slots, blocks_max], read and written
+    // As Attention::Args::paths, or empty: a token aside of the first branch has the KV slot of its
+    // place, as others, and a position that is as much less.
+    Tensor paths;
     Tensor positions;    // I32 [tokens], written
     Tensor context;      // I32 [sequences], written: tokens up to the last one's, it included
     Tensor kv_slots;     // I32 [tokens], written: block * block_tokens + place within it, or -1

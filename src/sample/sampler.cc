@@ -1,9 +1,11 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
+#include "batch/draft_tree.h"
 #include "device/alignment.h"
 #include "device/staging.h"
 #include "sluice/sampling.h"
@@ -39,6 +41,12 @@ size_t LengthBytes(int slots) { return AlignUp(static_cast<size_t>(slots) * size
 size_t KnownBytes(int slots) {
   return LengthBytes(slots) +
          AlignUp(static_cast<size_t>(slots) * batch::kKnownTokens * sizeof(int32_t));
+}
+
+// What the drafts of an entry that has a tree follow; else nothing.
+std::span<const int32_t> ParentsOf(const BatchPlan& plan, const PlanEntry& entry) {
+  if (entry.tree < 0) return {};
+  return std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1);
 }
 
 ops::Tensor RowTensor(const device::View& view, int64_t rows) {
@@ -178,11 +186,27 @@ void Sampler::WriteGuessRows(const BatchPlan& plan, const ops::Tensor& rows) {
   std::fill(out + count, out + rows.dims[0], ops::PaddingRow());
 }
 
+// Instead of the `*told` drafts that the slot took for drawn last it takes those that lead to draft
+// number `draft`, so that its edits see them.
+void Sampler::TellPath(const BatchPlan& plan, const PlanEntry& entry,
+                       std::span<const int32_t> parents, int draft, int* told) {
+  SlotState& slot = slots_[entry.slot];
+  for (; *told > 0; --*told) slot.RemoveLast();
+  const int32_t root = entry.token_begin + entry.query_tokens - entry.logits_count;
+  std::array<int32_t, limits::kDraftTokensMax> path;
+  int count = 0;
+  for (int at = draft; at > 0; at = parents[at - 1]) path[count++] = plan.tokens[root + at];
+  for (*told = count; count > 0;) slot.Append(path[--count]);
+}
+
 void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step* step) {
   SlotState& slot = slots_[entry.slot];
   const batch::SamplingParams& params = slot.params();
   // Where it stands on the device, its rows count from there.
   const bool goes_on = plan.tokens[entry.token_begin] == batch::kLastDrawn;
+  const bool tree = entry.tree >= 0;
+  const auto parents = ParentsOf(plan, entry);
+  const batch::DraftDepths depths = batch::Depths(parents);
   int drafts = 0, told = 0, sampled = 0;
   for (int i = 0; i < entry.logits_count; ++i) {
     const LogitsRow& plan_row = plan.logits_rows[entry.logits_begin + i];
@@ -197,11 +221,12 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     }
     ForEachRowField([](const SamplingField&, auto& to, const auto& from) { to = from; }, row,
                     params);
-    const int32_t behind = plan_row.token - entry.token_begin + 1;
+    const int32_t behind = plan_row.token - entry.token_begin + 1 - (tree ? i - depths[i] : 0);
     row.position = goes_on ? -behind : entry.first_position + behind;
     step->resolves_ |= goes_on || row.target < -1;
-    row.slot = entry.slot;
-    row.drafts = drafts;
+    // Which rows of a tree count is found when they are collected, and nothing of it is kept on the
+    // device: the sequence waits for that, and tells what it goes on from.
+    if (!tree) row.slot = entry.slot, row.drafts = drafts;
     if (row.target != -1) row.guess_row = GuessRow(entry.slot, row.target);
     row.seed = params.seed;
     row.choice = params.choice;
@@ -213,9 +238,12 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
       step->filters_ |= row.filtered;
     }
     row.edit_begin = static_cast<int32_t>(step->edits_.size());
-    slot.AppendEdits(options_.vocab, row, &step->edits_);
+    if (tree) TellPath(plan, entry, parents, i, &told);
+    slot.AppendEdits(options_.vocab, row, &step->edits_, /*with_counts=*/tree);
     row.edit_count = static_cast<int32_t>(step->edits_.size()) - row.edit_begin;
-    if (slot.counts_on_device()) {
+    if (slot.counts_on_device() && tree) {
+      slot.LoseCounts();
+    } else if (slot.counts_on_device()) {
       if (slot.counts_lost()) counts_.Add(entry.slot, slot, &step->sets_);
       slot.SetCounts();
       row.counts_row = entry.slot;
@@ -227,7 +255,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     }
     step->rows_.push_back(row);
     sampled += plan_row.purpose == RowPurpose::kSample;
-    if (plan_row.purpose != RowPurpose::kVerify || plan_row.target == -1) continue;
+    if (tree || plan_row.purpose != RowPurpose::kVerify || plan_row.target == -1) continue;
     ++drafts;
     if (plan_row.target < 0) continue;
     slot.Append(plan_row.target);  // the next row's edits see this draft as accepted
@@ -480,6 +508,35 @@ batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResu
   return token;
 }
 
+// Goes from the root to the draft that was drawn there, and on from that one.
+void Sampler::CollectTree(const BatchPlan& plan, const PlanEntry& entry, const Step& step,
+                          batch::StepResult* result) {
+  const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data());
+  const auto parents = ParentsOf(plan, entry);
+  const int32_t branch = batch::FirstBranch(parents);
+  const int32_t root = entry.token_begin + entry.query_tokens - entry.logits_count;
+  SlotState& slot = slots_[entry.slot];
+  batch::ResultEntry out;
+  out.sequence = entry.sequence;
+  out.token_begin = static_cast<int32_t>(result->tokens.size());
+  out.score_begin = static_cast<int32_t>(result->scores.size());
+  for (int32_t at = 0; at >= 0;) {
+    const int64_t row = entry.logits_begin + at;
+    const ops::SampleOutput& output = outputs[row];
+    if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
+    result->tokens.push_back(Token(step, row, result));
+    slot.Append(output.token);
+    if (at > branch) ++out.aside;
+    int32_t next = -1;
+    for (int32_t i = static_cast<int32_t>(parents.size()); i-- > at && !output.degenerate;) {
+      if (parents[i] == at && plan.tokens[root + i + 1] == output.token) next = i + 1;
+    }
+    at = next;
+  }
+  out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
+  result->entries.push_back(out);
+}
+
 void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const Step& step,
                            batch::StepResult* result) {
   const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data());
@@ -515,7 +572,13 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
 
 void Sampler::Collect(const BatchPlan& plan, const Step& step, batch::StepResult* result) {
   result->Reset(plan.step);
-  for (const PlanEntry& entry : plan.entries) CollectEntry(plan, entry, step, result);
+  for (const PlanEntry& entry : plan.entries) {
+    if (entry.tree >= 0) {
+      CollectTree(plan, entry, step, result);
+    } else {
+      CollectEntry(plan, entry, step, result);
+    }
+  }
   if (step.distribution_rows_ > 0) {
     result->distribution_size = static_cast<int32_t>(options_.vocab);
     const size_t at = LayoutOf(step.ran_rows_, 0).distributions;

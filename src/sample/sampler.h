@@ -169,6 +169,8 @@ class Sampler {
   static size_t MaskBytes(const Options& options, int64_t rows);
   // SampleRow::guess_row of a draft.
   int32_t GuessRow(int slot, batch::TokenRef draft) const;
+  void TellPath(const batch::BatchPlan& plan, const batch::PlanEntry& entry,
+                std::span<const int32_t> parents, int draft, int* told);
   void BuildEntryRows(const batch::BatchPlan& plan, const batch::PlanEntry& entry, Step* step);
   // A tensor of the step's masks on the device.
   Result<ops::Tensor> UploadMasks(device::Stream& stream, Step* step);
@@ -182,6 +184,8 @@ class Sampler {
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
                   ops::Sample::Args* args) const;
   Status Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const;
+  void CollectTree(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
+                   batch::StepResult* result);
   void CollectEntry(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
                     batch::StepResult* result);
   batch::ResultToken Token(const Step& step, int64_t row, batch::StepResult* result) const;

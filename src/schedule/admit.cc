@@ -149,7 +149,8 @@ bool Scheduler::MemoryForAdmission(Sequence* const& sequence, bool soon) const {
                 need_);
   }
   for (const Sequence* other : running_.items()) {
-    if (other->state != SequenceState::kRunning || other->uncomputed() <= 1) continue;
+    if (other->state != SequenceState::kRunning || other->uncomputed() <= 1 + other->aside)
+      continue;
     if (other->fork_parent != 0) continue;  // all but a block are its parent's
     kv_.AddNeed(other->kv, other->length(), std::min(options_.chunk_tokens, other->uncomputed()),
                 need_);

@@ -114,6 +114,7 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
             (degenerate || entry.token_count > 0) ==
                 (degenerate || (booked.samples && !booked.postponed)),
         "sequence ", booked.id, " got ", entry.token_count, " tokens");
+  CHECK(entry.aside >= 0 && entry.aside < std::max(1, entry.token_count), "aside=", entry.aside);
   CHECK(degenerate || entry.score_count == booked.score_count, "scores=", entry.score_count);
   Sequence* sequence = FindBooked(booked);
   if (sequence == nullptr) return;  // ended meanwhile: what it drew is dropped
@@ -179,6 +180,7 @@ void Scheduler::CountDrafts(const Booked& booked, const batch::ResultEntry& entr
     totals_.forced += static_cast<uint64_t>(booked.drafts);
     totals_.forced_accepted += static_cast<uint64_t>(accepted);
   }
+  totals_.aside += static_cast<uint64_t>(entry.aside);
   for (int32_t i = 0; i < accepted; ++i) ++totals_.accepted_at[i];
 }
 
@@ -191,11 +193,15 @@ void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
     sequence->computed += booked.query;
     return;
   }
-  // Rejected drafts are forgotten: their positions are computed again.
+  // Rejected drafts are forgotten: their positions are computed again. So are those that were right
+  // aside of a tree's first branch, whose KV lies elsewhere: the next step does so on its way.
   const int32_t known = static_cast<int32_t>(sequence->tokens.size());
-  const int32_t kept = std::min(entry.token_count, known - sequence->computed);
+  const int32_t before = booked.query - booked.drafts - 1;
+  const int32_t kept =
+      std::min(before + entry.token_count - entry.aside, known - sequence->computed);
   sequence->computed += kept;
   sequence->planned -= booked.query - kept;
+  sequence->aside = known - sequence->computed - 1;
 }
 
 }  // namespace sluice::schedule

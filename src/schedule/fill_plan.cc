@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "batch/draft_tree.h"
 #include "schedule/scheduler.h"
 
 namespace sluice::schedule {
@@ -26,6 +27,7 @@ void Reserve(const SchedulerOptions& options, std::span<const batch::KvGroup> gr
   plan->entries.reserve(sequences);
   plan->tokens.reserve(options.max_batch_tokens);
   plan->logits_rows.reserve(sequences + options.max_extra_rows);
+  plan->parents.reserve(options.draft_trees ? options.max_extra_rows : 0);
   plan->groups.resize(groups.size());
   const int64_t tokens = KvTokensMax(options, groups);
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -40,6 +42,7 @@ void Clear(batch::BatchPlan* plan) {
   plan->entries.clear();
   plan->tokens.clear();
   plan->logits_rows.clear();
+  plan->parents.clear();
   for (batch::GroupTable& table : plan->groups) {
     table.begin.assign(1, 0);
     table.first.clear();
@@ -144,6 +147,8 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   sequence.drawn_in_slot = booked.samples;
   sequence.awaits_commit = false;
   sequence.drafts.clear();
+  sequence.parents.clear();
+  sequence.aside = std::max(0, sequence.aside - scheduled.query);
   sequence.last_step = step_;
   ++sequence.in_flight;
   in_flight_.back().entries.push_back(booked);
@@ -156,6 +161,9 @@ void Scheduler::AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, B
   const int32_t first = sequence.planned;
   const int32_t end = first + scheduled.query;
   entry.logits_begin = static_cast<int32_t>(plan->logits_rows.size());
+  const auto parents =
+      std::span(sequence.parents)
+          .first(std::min(sequence.parents.size(), static_cast<size_t>(scheduled.drafts)));
   const auto add_row = [&](int32_t position, int32_t target, batch::RowPurpose purpose) {
     plan->logits_rows.push_back({entry.token_begin + position - first, target, purpose});
   };
@@ -165,10 +173,19 @@ void Scheduler::AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, B
     ++booked->score_count;
   }
   if (scheduled.drafts > 0) {
-    for (int32_t i = 0; i < scheduled.drafts; ++i) {
-      add_row(first + i, plan->tokens[entry.token_begin + i + 1], batch::RowPurpose::kVerify);
+    const int32_t root = end - 1 - scheduled.drafts;
+    const bool tree = batch::FirstBranch(parents) < static_cast<int32_t>(parents.size());
+    if (tree) entry.tree = static_cast<int32_t>(plan->parents.size());
+    if (tree) plan->parents.insert(plan->parents.end(), parents.begin(), parents.end());
+    for (int32_t i = 0; i <= scheduled.drafts; ++i) {
+      // The draft behind it, or the first one.
+      int32_t next = i;
+      if (tree)
+        next = static_cast<int32_t>(std::find(parents.begin(), parents.end(), i) - parents.begin());
+      const bool follows = next < scheduled.drafts;
+      add_row(root + i, follows ? plan->tokens[entry.token_begin + root - first + next + 1] : -1,
+              batch::RowPurpose::kVerify);
     }
-    add_row(end - 1, -1, batch::RowPurpose::kVerify);
     booked->samples = true;
   } else if (end == sequence.length() && !sequence.done_drawing()) {
     add_row(end - 1, -1, batch::RowPurpose::kSample);

@@ -42,7 +42,8 @@ bool Scheduler::Plannable(const Sequence& sequence) const {
 }
 
 bool Scheduler::Decodes(const Sequence& sequence) const {
-  return Plannable(sequence) && (sequence.uncomputed() == 1 || sequence.fork_parent != 0);
+  return Plannable(sequence) &&
+         (sequence.uncomputed() == 1 + sequence.aside || sequence.fork_parent != 0);
 }
 
 void Scheduler::Plan(int64_t now_us, batch::BatchPlan* plan) {
@@ -128,15 +129,20 @@ void Scheduler::ScheduleRunning(Budget* budget) {
 
 void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   kv_.LetGo(&sequence->kv, sequence->planned - sequence->unsure, sequence->last_step);
-  const int32_t length = sequence->planned + 1;
+  // Where the step has no room for all that is computed again, it draws nothing.
+  const int32_t again = std::clamp(budget->tokens, 0, sequence->aside), rows = 1 + again;
+  const int32_t length = sequence->planned + rows;
   auto drafts = static_cast<int32_t>(sequence->drafts.size());
+  if (sequence->aside > 0)
+    drafts = again < sequence->aside ? 0 : std::min(drafts, options_.max_draft_tokens - again);
   const bool known = drafts == 0 && sequence->drawn_in_slot && sequence->guessed > 0;
   if (known) {
     drafts = std::min(
         {DeviceDrafts(*sequence, sequence->drawn()), sequence->guessed, sequence->worthy_drafts});
   }
   if (drafts == 0 && kv_.HasRoom(sequence->kv, length)) {
-    scheduled_.push_back({sequence, 1, 0, false, RoomForGuesses(sequence, length)});
+    budget->tokens -= again;
+    scheduled_.push_back({sequence, rows, 0, false, RoomForGuesses(sequence, length)});
     return;
   }
   if (!MakeRoom(sequence, length, budget)) {
@@ -145,6 +151,7 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   }
   drafts = std::min(drafts,
                     sequence->spec.max_tokens - (sequence->length() - sequence->prompt_tokens) - 1);
+  budget->tokens -= again;
   drafts = std::max(0, std::min({drafts, budget->tokens, budget->extra_rows}));
   drafts = batch::StepEnd(kv_.groups(), sequence->planned, length + drafts) - length;
   drafts = kv_.GrowableTo(sequence->kv, length + drafts, false) - length;
@@ -152,7 +159,7 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   budget->tokens -= drafts;
   budget->extra_rows -= drafts;
   scheduled_.push_back(
-      {sequence, 1 + drafts, drafts, known, RoomForGuesses(sequence, length + drafts)});
+      {sequence, rows + drafts, drafts, known, RoomForGuesses(sequence, length + drafts)});
 }
 
 void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {

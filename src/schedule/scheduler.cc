@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "batch/draft_tree.h"
 #include "schedule/beam_search.h"
 
 namespace sluice::schedule {
@@ -245,6 +246,8 @@ void Scheduler::Requeue(Sequence* sequence) {
   sequence->slot_started = 0;
   sequence->fork_parent = 0;
   sequence->drafts.clear();
+  sequence->parents.clear();
+  sequence->aside = 0;
   waiting_.Insert(sequence);
 }
 
@@ -254,19 +257,29 @@ bool Scheduler::HasStates() const {
   });
 }
 
-bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced) {
+bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced,
+                             std::span<const int32_t> parents) {
+  CHECK(parents.empty() || (parents.size() == drafts.size() && batch::IsTree(parents)));
   const auto it = sequences_.find(id);
   if (it == sequences_.end() || options_.max_draft_tokens == 0) return false;
   Sequence& sequence = *it->second;
   if (sequence.spec.no_drafts) return true;
   if (sequence.state != SequenceState::kRunning || sequence.in_flight > 0 ||
-      sequence.uncomputed() != 1 || sequence.drawn() == 0) {
+      sequence.uncomputed() != 1 + sequence.aside || sequence.drawn() == 0) {
     return false;
   }
   // A step whose mask is late comes to nothing, so the state before it is left alone.
   const int32_t spared = HasStates() && sequence.spec.masked ? 1 : 0;
-  const auto count = std::min<size_t>(drafts.size(), options_.max_draft_tokens - spared);
+  size_t count = std::min<size_t>(drafts.size(), options_.max_draft_tokens - spared);
+  const auto branch = static_cast<size_t>(batch::FirstBranch(parents));
+  // Where the runner guesses, too, steps go on from what the one before has drawn, wherever it is.
+  const bool trees = options_.draft_trees && !sequence.spec.masked &&
+                     sequence.spec.device_drafts == 0 && !HasStates();
+  if (!parents.empty() && !trees) count = std::min(count, branch);
   sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
+  sequence.parents.clear();
+  if (count > branch && !parents.empty())
+    sequence.parents.assign(parents.begin(), parents.begin() + static_cast<int64_t>(count));
   sequence.forced = forced;
   return true;
 }

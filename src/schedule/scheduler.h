@@ -47,6 +47,7 @@ struct SchedulerOptions {
   int32_t counted_slots = 0;        // below this the runner counts what penalties need, so that
                                     // steps of such a sequence overlap
   int32_t max_model_len = 4096;     // prompt and answer
+  bool draft_trees = false;         // the runner verifies them; else their first branch counts
   int32_t queue_limit = 1024;       // sequences that wait for their first admission
   bool prefix_cache = true;
   std::string policy = "fcfs";
@@ -99,6 +100,7 @@ struct SchedulerStats {
   uint64_t verified = 0;         // times that a step verified drafts of a sequence
   uint64_t drafted = 0;          // drafts in them
   uint64_t accepted = 0;         // of these, drawn
+  uint64_t aside = 0;            // of these, aside of a tree's first branch
   uint64_t forced = 0;           // drafts that were forced
   uint64_t forced_accepted = 0;  // of these, drawn
   std::array<uint64_t, limits::kDraftTokensMax> accepted_at = {};  // of them, by place in the draft
@@ -131,7 +133,11 @@ class Scheduler {
   // No more than max_draft_tokens are taken; Plan may take fewer. Those that are `forced` by what
   // the answer is held to replace others, and are counted by themselves, too. Of a sequence with
   // SequenceSpec::no_drafts all are dropped, and nothing has to be waited for: true.
-  bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced = false);
+  // `parents`: what each follows, where they are a tree (batch/draft_tree.h); empty: the one
+  // before. Where a tree cannot be verified (no draft_trees, rows that wait for masks, drafts of
+  // the runner, states), its first branch is taken.
+  bool AttachDrafts(SequenceId id, std::span<const int32_t> drafts, bool forced = false,
+                    std::span<const int32_t> parents = {});
   // Leaves the sequence out of plans until the step of it that is in flight has been committed, so
   // that drafts can be attached then. Whether any are is up to the caller: it is planned in any
   // case.
@@ -219,7 +225,7 @@ class Scheduler {
   struct Scheduled {
     Sequence* sequence;
     int32_t query;
-    int32_t drafts;
+    int32_t drafts;       // come last; those before are what is computed again and the last token
     bool known = false;   // the runner knows the drafts
     int32_t guesses = 0;  // of what comes behind the token that is drawn
   };

@@ -97,10 +97,14 @@ struct alignas(64) Sequence {
   uint32_t generation = 0;  // grows when it leaves its blocks, so that late results are told apart
   int32_t scored = 0;       // prompt positions whose row was scored and committed [commit]
   int32_t slot = -1;
-  int32_t cached_tokens = 0;    // found in the prefix cache at the first admission
-  int64_t admitted_us = -1;     // first admission; -1: none yet
-  std::vector<int32_t> drafts;  // to be verified in the next plan
-  bool forced = false;          // they are (Scheduler::AttachDrafts)
+  int32_t cached_tokens = 0;     // found in the prefix cache at the first admission
+  int64_t admitted_us = -1;      // first admission; -1: none yet
+  std::vector<int32_t> drafts;   // to be verified in the next plan
+  std::vector<int32_t> parents;  // of these, where they are a tree; empty: a chain
+  bool forced = false;           // they are (Scheduler::AttachDrafts)
+  // Tokens before its last one whose KV is computed once more, since drafts aside of the first
+  // branch were right [plan, commit]
+  int32_t aside = 0;
   blocks::SequenceBlocks kv;
   SequenceSpec spec;  // prompt and answered have moved to `tokens`
   int64_t arrival_us = 0;

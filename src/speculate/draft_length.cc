@@ -7,19 +7,22 @@ namespace {
 
 // Of one more draft. What a sequence writes changes faster than what all of them do.
 constexpr float kRate = 1.0F / 8, kRateOfAll = 1.0F / 64;
-// Gains below this are within what the estimates miss.
-constexpr float kGainMin = 1.03F;
 
 }  // namespace
 
 void Acceptance::Start(const Acceptance& others) {
   right_ = others.right_;
+  contested_right_ = others.contested_right_;
+  aside_right_ = others.aside_right_;
   count_ = seen_ = 0;
 }
 
-void Acceptance::Propose(int32_t at, int32_t grade, std::span<const int32_t> drafts) {
+void Acceptance::Propose(int32_t at, int32_t grade, std::span<const int32_t> drafts,
+                         std::span<const int32_t> asides) {
   if (seen_ < count_ || drafts.empty()) return;
   std::copy(drafts.begin(), drafts.end(), drafts_.begin());
+  asides_.fill(-1);
+  std::copy(asides.begin(), asides.end(), asides_.begin());
   at_ = at;
   grade_ = grade;
   count_ = static_cast<int32_t>(drafts.size());
@@ -32,6 +35,11 @@ void Acceptance::Observe(std::span<const int32_t> tokens, Acceptance* others) {
     const bool right = tokens[at_ + seen_] == drafts_[seen_];
     Learn(grade_, seen_, right, kRate);
     others->Learn(grade_, seen_, right, kRateOfAll);
+    if (asides_[seen_] >= 0) {
+      const bool found = tokens[at_ + seen_] == asides_[seen_];
+      LearnContested(right, found, kRate);
+      others->LearnContested(right, found, kRateOfAll);
+    }
     seen_ = right ? seen_ + 1 : count_;
   }
 }
@@ -48,9 +56,14 @@ void Acceptance::Learn(int32_t grade, int32_t place, bool right, float rate) {
   share += rate * ((right ? 1.0F : 0.0F) - share);
 }
 
+void Acceptance::LearnContested(bool right, bool aside, float rate) {
+  contested_right_ += rate * ((right ? 1.0F : 0.0F) - contested_right_);
+  aside_right_ += rate * ((aside ? 1.0F : 0.0F) - aside_right_);
+}
+
 int32_t Acceptance::Choose(int32_t grade, int32_t count, const DraftCosts& costs) const {
   int32_t best = 0;
-  float most = kGainMin, all_right = 1, tokens = 1;
+  float most = kDraftGainMin, all_right = 1, tokens = 1;
   for (int32_t i = 0; i < count; ++i) {
     all_right *= right_[grade][i];
     tokens += all_right;

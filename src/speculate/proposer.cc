@@ -34,6 +34,8 @@ bool MadeByRunner(std::string_view name) {
   return name == "mtp" || name == "model" || name == "eagle" || name == "eagle3" || name == "block";
 }
 
+int32_t Proposer::ProposeAside(int32_t, std::span<Aside>) { return 0; }
+
 std::unique_ptr<Proposer> MakeProposer(std::string_view name, const ProposerLimits& limits) {
   if (name == "none" || MadeByRunner(name)) return nullptr;
   if (name == "suffix") return std::make_unique<SuffixProposer>(limits);

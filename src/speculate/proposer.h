@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "sluice/status.h"
+#include "speculate/draft_tree.h"
 
 namespace sluice::speculate {
 
@@ -40,6 +41,9 @@ class Proposer {
   // committed; those of the call before for this slot come first.
   virtual Draft Propose(int32_t slot, std::span<const int32_t> tokens,
                         std::span<int32_t> drafts) = 0;
+  // Writes what may come instead of drafts that Propose has given for `slot` into *asides, those of
+  // earlier places first, and returns their number. To be called behind a Propose that gave some.
+  virtual int32_t ProposeAside(int32_t slot, std::span<Aside> asides);
   // The sequence in `slot` has ended with `tokens`, from which others may learn. True when all is
   // learned; else it wants to be called again, with the same.
   virtual bool End(int32_t slot, std::span<const int32_t> tokens);

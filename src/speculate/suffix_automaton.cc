@@ -205,6 +205,45 @@ SuffixAutomaton::Guess SuffixAutomaton::Follow(const Match& match, int32_t ends,
   return guess;
 }
 
+const SuffixAutomaton::Edge* SuffixAutomaton::Second(State from) const {
+  const Edge* second = nullptr;
+  int32_t left = kEdgesSeen;
+  for (int32_t at = states_[from].edges; at >= 0; at = edges_[at].next) {
+    const Edge& edge = edges_[at];
+    if (--left < 0) return nullptr;
+    if (edge.token == states_[from].best_token) continue;
+    if (second == nullptr || states_[edge.to].count > states_[second->to].count) second = &edge;
+  }
+  return second;
+}
+
+int32_t SuffixAutomaton::FollowAside(const Match& match, int32_t ends, int32_t count,
+                                     int32_t length, double least, std::span<Aside> asides) const {
+  int32_t found = 0;
+  const auto most = static_cast<int32_t>(asides.size());
+  State state = match.state;
+  for (int32_t place = 0; place < count && found < most; ++place) {
+    while (state != kRoot && states_[state].best < 0) state = states_[state].link;
+    if (state == kRoot) break;
+    if (const Edge* const second = Second(state); second != nullptr) {
+      const auto seen = static_cast<double>(states_[second->to].count);
+      const double share = seen / std::max(1, states_[state].count - ends);
+      int32_t parent = place, token = second->token, left = share < least ? 0 : length;
+      for (State next = second->to; left > 0 && found < most; --left) {
+        asides[found] = {token, parent, static_cast<float>(share)};
+        parent = count + ++found;
+        while (next != kRoot && states_[next].best < 0) next = states_[next].link;
+        if (next == kRoot) break;
+        token = states_[next].best_token;
+        next = states_[next].best;
+      }
+    }
+    state = states_[state].best;
+    ends = 0;
+  }
+  return found;
+}
+
 void SuffixAutomaton::CheckInvariants() const {
   int32_t edges = 0;
   for (State state = 0; state < node_count_; ++state) {

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/seeded_hash.h"
+#include "speculate/draft_tree.h"
 
 namespace sluice::speculate {
 
@@ -66,12 +67,19 @@ class SuffixAutomaton {
   // seen at a text's end, where nothing followed.
   Guess Follow(const Match& match, int32_t ends, double least, std::span<int32_t> drafts) const;
 
+  // The same walk over `count` drafts that Follow gave: what followed second most often at each of
+  // their places, with up to `length` tokens in a row, where it has at least the share `least`.
+  // Returns how many there are. Places where too much followed to look through it are passed over.
+  int32_t FollowAside(const Match& match, int32_t ends, int32_t count, int32_t length, double least,
+                      std::span<Aside> asides) const;
+
   void CheckInvariants() const;
 
  private:
   // Of the states that a new token is counted in, beginning with its longest run. A text that
   // repeats one token has as many as it has tokens.
   static constexpr int32_t kCounted = 64;
+  static constexpr int32_t kEdgesSeen = 32;  // of a state, at most, by FollowAside
 
   // Most states have one edge at most, and it stands in the state.
   struct Node {
@@ -98,6 +106,8 @@ class SuffixAutomaton {
 
   size_t PlaceOf(State from, int32_t token) const;
   Edge* Find(State from, int32_t token) const;
+  // The edge that was taken second most often; null: there is none, or there are too many edges.
+  const Edge* Second(State from) const;
   // Where `token` leads from there; negative: nowhere.
   State Step(State from, int32_t token) const;
   void AddEdge(State from, int32_t token, State to);

@@ -58,6 +58,38 @@ TEST_F(SuffixAutomatonTest, StopsWhereTheProductOfTheSharesIsTooSmall) {
   EXPECT_THAT(Follow(MatchOf({1, 2}), 0, 0.5), ElementsAre(3, 4, 5));
 }
 
+// Behind 1 2 there was 3 twice, 7 8 9 once, and behind 1 2 3 there were 4 and 5.
+TEST_F(SuffixAutomatonTest, TellsWhatFollowedSecondMostOften) {
+  Add({1, 2, 7, 8, 9});
+  Add({1, 2, 3, 4, 4});
+  Add({1, 2, 3, 5, 5});
+  Add({1, 2, 3, 5, 6});
+  Tokens drafts(3);
+  const auto match = MatchOf({1, 2});
+  ASSERT_EQ(texts_.Follow(match, 0, 0.1, drafts).count, 3);
+  ASSERT_EQ(drafts[0], 3);
+  ASSERT_EQ(drafts[1], 5);
+  std::vector<Aside> asides(kAsidesMax);
+  const auto found = [&](int32_t length, double least) {
+    const int32_t count = texts_.FollowAside(match, 0, 3, length, least, asides);
+    std::vector<std::pair<int32_t, int32_t>> all;
+    for (int32_t i = 0; i < count; ++i) all.emplace_back(asides[i].parent, asides[i].token);
+    return all;
+  };
+  // Numbers 1 to 3 are the drafts, what is found has those behind.
+  using testing::Pair;
+  const auto all = found(2, 0.1);
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_THAT(std::span(all).first(4), ElementsAre(Pair(0, 7), Pair(4, 8), Pair(1, 4), Pair(6, 4)));
+  EXPECT_EQ(all[4].first, 2);
+  EXPECT_FLOAT_EQ(asides[0].share, 0.25F);
+  EXPECT_FLOAT_EQ(asides[2].share, 1.0F / 3);
+  EXPECT_THAT(found(1, 0.3), ElementsAre(Pair(1, 4), testing::_));
+  EXPECT_THAT(found(1, 0.9), IsEmpty());
+  asides.resize(1);
+  EXPECT_EQ(found(2, 0.1).size(), 1u) << "no more than there is room for";
+}
+
 TEST_F(SuffixAutomatonTest, TheEndOfATextDoesNotCountAsSomethingElseThatFollowed) {
   const State text = Add({1, 2, 3, 7, 1, 2});
   const auto match = texts_.Before(text);

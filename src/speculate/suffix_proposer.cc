@@ -22,6 +22,9 @@ int32_t GradeOf(int32_t length) {
 struct SuffixProposer::Best {
   double expected = 0;
   Draft draft;
+  const SuffixAutomaton* source = nullptr;
+  SuffixAutomaton::Match match;
+  int32_t ends = 0;
   std::array<int32_t, limits::kDraftTokensMax> scratch;
 };
 
@@ -52,6 +55,7 @@ void SuffixProposer::Start(int32_t slot, const Opening& opening) {
   it.text = SuffixAutomaton::kRoot;
   std::fill(it.cursors.begin(), it.cursors.end(), Cursor());
   it.part = -1;
+  it.source = nullptr;
 }
 
 void SuffixProposer::TakeIn(Slot* slot, std::span<const int32_t> tokens) {
@@ -81,6 +85,9 @@ void SuffixProposer::Follow(const SuffixAutomaton& texts, SuffixAutomaton::Match
     if (guess.expected > best->expected) {
       best->expected = guess.expected;
       best->draft = {guess.count, GradeOf(match.length)};
+      best->source = &texts;
+      best->match = match;
+      best->ends = ends;
       std::copy_n(best->scratch.begin(), guess.count, drafts.begin());
     }
     match = texts.Shorter(match.state);
@@ -104,6 +111,7 @@ void SuffixProposer::Prefetch(const Slot& slot, std::span<const int32_t> tokens)
 Draft SuffixProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
                               std::span<int32_t> drafts) {
   Slot& it = slots_[slot];
+  it.source = nullptr;
   const auto size = static_cast<int32_t>(tokens.size());
   Prefetch(it, tokens);
   TakeIn(&it, tokens);
@@ -127,7 +135,17 @@ Draft SuffixProposer::Propose(int32_t slot, std::span<const int32_t> tokens,
     if (best.expected > before) source = &part;
   }
   if (source != nullptr) source->used = ++clock_;
+  it.source = best.source;
+  it.match = best.match;
+  it.ends = best.ends;
+  it.count = best.draft.count;
   return best.draft;
+}
+
+int32_t SuffixProposer::ProposeAside(int32_t slot, std::span<Aside> asides) {
+  const Slot& it = slots_[slot];
+  if (it.source == nullptr) return 0;
+  return it.source->FollowAside(it.match, it.ends, it.count, kAsideLength, kLeastAside, asides);
 }
 
 int32_t SuffixProposer::PartsOf(uint64_t key) const {

@@ -40,6 +40,7 @@ class SuffixProposer final : public Proposer {
 
   void Start(int32_t slot, const Opening& opening) override;
   Draft Propose(int32_t slot, std::span<const int32_t> tokens, std::span<int32_t> drafts) override;
+  int32_t ProposeAside(int32_t slot, std::span<Aside> asides) override;
   bool End(int32_t slot, std::span<const int32_t> tokens) override;
 
   // Parts that hold something, of `key`.
@@ -50,6 +51,8 @@ class SuffixProposer final : public Proposer {
   static constexpr size_t kPerMatched = 4;  // drafts for a token of it, at most; the paper\'s alpha
   static constexpr int32_t kLookBack = 32;  // tokens of which a part's match begins
   static constexpr double kLeastShare = 0.1;  // the paper's
+  static constexpr int32_t kAsideLength = 3;  // tokens in a row that may come instead of a draft
+  static constexpr double kLeastAside = 0.1;  // share of what followed
   static constexpr int32_t kPrefetched = 16;  // tokens of a call; of a prompt it would be too many
 
   struct Part {
@@ -70,6 +73,10 @@ class SuffixProposer final : public Proposer {
     int32_t begin = 0, seen = 0;  // tokens that `own` knows
     SuffixAutomaton::State text = SuffixAutomaton::kRoot;
     std::vector<Cursor> cursors;  // by part
+    // What the last drafts came from; null: there were none.
+    const SuffixAutomaton* source = nullptr;
+    SuffixAutomaton::Match match;
+    int32_t ends = 0, count = 0;
     // Of End.
     int32_t learned = 0;
     int32_t part = -1;

@@ -123,11 +123,15 @@ void AddDrafts(std::vector<Feature>* list) {
   const auto add = [&](Feature feature, decltype(Feature::shown) shown) {
     list->push_back(SameAnswer(std::move(feature), std::move(shown)));
   };
-  for (const auto& [name, proposer] :
-       {std::pair{kDrafts, "ngram"}, {"suffix drafts", "suffix"}, {"drafts of the head", "mtp"}}) {
-    add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
-                                   [proposer = proposer](EngineOptions& o) {
+  for (const auto& [name, proposer, flag] : {std::tuple{kDrafts, "ngram", "--speculate ngram"},
+                                             {"suffix drafts", "suffix", "--speculate suffix"},
+                                             {"drafts in trees", "suffix", "--speculate-tree"},
+                                             {"drafts of the head", "mtp", "--speculate mtp"}}) {
+    const bool tree = std::string_view(flag).ends_with("tree");
+    add(InPlace("drafts", OfEngine(name, flag,
+                                   [proposer = proposer, tree](EngineOptions& o) {
                                      o.speculate = proposer;
+                                     o.speculate_tree = tree;
                                      // A tiny model's steps are too short to be worth a draft, or
                                      // to wait for it.
                                      o.speculate_adapt = false;

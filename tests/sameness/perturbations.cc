@@ -77,6 +77,9 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, const
     for (const int tokens : {2, 8}) {
       WithDrafts(tokens, &add(StrCat("drafts of ", tokens), 1), drafts, drafts.proposer);
     }
+    Perturbation& trees = add("drafts in trees", 1);
+    WithDrafts(8, &trees, drafts, "suffix");
+    trees.options.speculate_tree = true;
   }
   return list;
 }
@@ -116,6 +119,9 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   for (const int tokens : {3, 8}) {  // of what others of the key said, too
     WithDrafts(tokens, &add(StrCat("drafts of ", tokens, ", suffix"), 1), drafts, "suffix");
   }
+  Perturbation& trees = add("drafts in trees", 2);
+  WithDrafts(8, &trees, drafts, "suffix");
+  trees.options.speculate_tree = true;
   std::vector<std::string_view> proposers = {"suffix"};
   if (drafts.proposer != "ngram") proposers.push_back(drafts.proposer);
   for (const std::string_view proposer : proposers) {

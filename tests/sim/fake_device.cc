@@ -123,8 +123,15 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan,
   std::vector<EntryRun> runs;
   for (size_t e = 0; e < plan.entries.size(); ++e) {
     Learn(plan, e);
-    runs.push_back({plan, plan.entries[e], FirstOf(plan, plan.entries[e]), {}, {}});
-    WriteEntry(&runs.back());
+    const batch::PlanEntry& entry = plan.entries[e];
+    EntryRun& run = runs.emplace_back(EntryRun{plan, entry, FirstOf(plan, entry), {}, {}});
+    if (entry.tree >= 0) {
+      run.parents = std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1);
+      Require(batch::IsTree(run.parents), "sequence ", entry.sequence, " has no tree of drafts");
+      run.root = entry.query_tokens - entry.logits_count;
+      run.depths = batch::Depths(run.parents);
+    }
+    WriteEntry(&run);
   }
   // All writes come first: an entry that overwrites what another reads is found.
   for (const EntryRun& run : runs) {
@@ -152,11 +159,14 @@ void FakeDevice::WriteEntry(EntryRun* run) {
   }
   for (int32_t i = 0; i < entry.query_tokens; ++i) {
     const int32_t token = Resolve(*run, i, chain);
+    const bool draft = !run->parents.empty() && i > run->root;
+    if (draft) chain = run->chains[run->root + run->parents[i - run->root - 1]];
     chain = Mix(chain, static_cast<uint64_t>(token));
+    const int32_t position = first + (draft ? run->root + run->depths[i - run->root] : i);
     for (size_t g = 0; g < groups_.size(); ++g) {
       const bool state = groups_[g].kind == batch::KvKind::kState;
       if (state && entry.query_tokens > groups_[g].states && first + i + 1 < end) continue;
-      At(*run, g, first + i) = {chain, token, first + i};
+      At(*run, g, first + i) = {chain, token, position};
     }
     run->tokens.push_back(token);
     run->chains.push_back(chain);
@@ -164,9 +174,10 @@ void FakeDevice::WriteEntry(EntryRun* run) {
   }
 }
 
-// Reads what the first and the last query token of the entry read.
+// Reads what the first and the last query token of the entry read, of a tree's first branch.
 void FakeDevice::Attend(const EntryRun& run) {
-  const int32_t last = run.first + run.entry.query_tokens - 1;
+  int32_t last = run.first + run.entry.query_tokens - 1;
+  if (!run.parents.empty()) last = run.first + run.root + batch::FirstBranch(run.parents);
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].kind == batch::KvKind::kState) continue;
     const int32_t from = groups_[g].kind == batch::KvKind::kWindow
@@ -186,6 +197,34 @@ void FakeDevice::Attend(const EntryRun& run) {
   }
 }
 
+batch::ResultEntry FakeDevice::SampleTree(const EntryRun& run, batch::StepResult* result) {
+  Slot& slot = slots_.at(run.entry.slot);
+  batch::ResultEntry out;
+  const int32_t branch = batch::FirstBranch(run.parents);
+  for (int32_t at = 0; at >= 0;) {
+    const int32_t i = run.root + at;
+    Require(run.plan.logits_rows[run.entry.logits_begin + at].token == run.entry.token_begin + i,
+            "sequence ", run.entry.sequence, ": row ", at, " of its tree is another token's");
+    Require(
+        static_cast<int32_t>(slot.history.size()) == run.first + run.root + run.depths[at] + 1 &&
+            slot.history.back() == run.tokens[i],
+        "sequence ", run.entry.sequence, ": the slot's history differs at draft ", at);
+    const Draw draw = DrawAfter(run.chains.at(i), slot.sampling);
+    slot.history.push_back(draw.token);
+    result->tokens.push_back({.id = draw.token, .logprob = static_cast<float>(draw.logprob)});
+    ++out.token_count;
+    out.aside += at > branch ? 1 : 0;
+    if (draw.degenerate) out.status = batch::RowStatus::kDegenerate;
+    const auto next = std::find_if(run.parents.begin(), run.parents.end(), [&](const int32_t& p) {
+      return p == at && run.tokens[run.root + 1 + (&p - run.parents.data())] == draw.token;
+    });
+    at = draw.degenerate || next == run.parents.end()
+             ? -1
+             : static_cast<int32_t>(next - run.parents.begin()) + 1;
+  }
+  return out;
+}
+
 void FakeDevice::Sample(const EntryRun& run, bool late, batch::StepResult* result) {
   const batch::PlanEntry& entry = run.entry;
   Slot& slot = slots_.at(entry.slot);
@@ -193,6 +232,16 @@ void FakeDevice::Sample(const EntryRun& run, bool late, batch::StepResult* resul
   out.sequence = entry.sequence;
   out.token_begin = static_cast<int32_t>(result->tokens.size());
   out.score_begin = static_cast<int32_t>(result->scores.size());
+  if (!run.parents.empty()) {
+    const batch::ResultEntry tree = SampleTree(run, result);
+    out.status = tree.status;
+    out.token_count = tree.token_count;
+    out.aside = tree.aside;
+    // What it drew last stands nowhere but in the result.
+    slot.drawn = false;
+    result->entries.push_back(out);
+    return;
+  }
   for (int32_t r = entry.logits_begin; r < entry.logits_begin + entry.logits_count; ++r) {
     const batch::LogitsRow& row = run.plan.logits_rows[r];
     const int32_t i = row.token - entry.token_begin;

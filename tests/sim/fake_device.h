@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <vector>
 
+#include "batch/draft_tree.h"
 #include "batch/kv_group.h"
 #include "batch/plan.h"
 #include "batch/result.h"
@@ -55,9 +57,12 @@ class FakeDevice {
   struct EntryRun {
     const batch::BatchPlan& plan;
     const batch::PlanEntry& entry;
-    int32_t first = 0;             // position of its first token
-    std::vector<int32_t> tokens;   // resolved
-    std::vector<uint64_t> chains;  // after each of them
+    int32_t first = 0;                      // position of its first token
+    std::vector<int32_t> tokens;            // resolved
+    std::vector<uint64_t> chains;           // after each of them
+    int32_t root = 0;                       // of the tokens: the one that a tree's drafts follow
+    std::span<const int32_t> parents = {};  // of these drafts; empty: there is no tree
+    batch::DraftDepths depths = {};
   };
 
   Cell& At(const EntryRun& run, size_t group, int32_t position);
@@ -68,6 +73,7 @@ class FakeDevice {
   void Copy(const batch::BlockCopy& copy);
   void Attend(const EntryRun& run);
   void WriteEntry(EntryRun* run);
+  batch::ResultEntry SampleTree(const EntryRun& run, batch::StepResult* result);
   void Sample(const EntryRun& run, bool late, batch::StepResult* result);
 
   const std::vector<batch::KvGroup> groups_;

@@ -160,6 +160,26 @@ void Simulator::EndSomeEarly() {
   ++totals_.ended_early;
 }
 
+// Any tree of up to as many drafts as a step takes; most are what will be drawn there, if those
+// before them are.
+std::vector<int32_t> Simulator::MakeTree(const Request& request, std::vector<int32_t>* drafts) {
+  std::vector<int32_t> parents, depths = {0};
+  const size_t left = request.expected.size() - request.got.size();
+  const size_t most = 1 + Below(limits::kDraftTokensMax);
+  drafts->clear();
+  while (drafts->size() < most) {
+    const auto parent =
+        static_cast<int32_t>(Chance(0.6) ? drafts->size() : Below(drafts->size() + 1));
+    const auto depth = static_cast<size_t>(depths[parent]);
+    if (depth >= left) break;
+    parents.push_back(parent);
+    depths.push_back(depths[parent] + 1);
+    drafts->push_back(Chance(0.7) ? request.expected[request.got.size() + depth]
+                                  : static_cast<int32_t>(Below(kVocabulary)));
+  }
+  return parents;
+}
+
 void Simulator::AttachSomeDrafts() {
   for (const auto& [id, request] : requests_) {
     if (!Chance(0.5)) continue;
@@ -168,7 +188,10 @@ void Simulator::AttachSomeDrafts() {
       drafts.push_back(Chance(0.8) ? request.expected[i]
                                    : static_cast<int32_t>(Below(kVocabulary)));
     }
-    if (!scheduler_->AttachDrafts(id, drafts) && Chance(0.5)) scheduler_->AwaitCommit(id);
+    std::vector<int32_t> parents;
+    if (scenario_.trees && Chance(0.8)) parents = MakeTree(request, &drafts);
+    if (!scheduler_->AttachDrafts(id, drafts, /*forced=*/false, parents) && Chance(0.5))
+      scheduler_->AwaitCommit(id);
   }
 }
 

@@ -29,6 +29,7 @@ struct Scenario {
   double arrivals_per_step = 0.12;
   double overlap = 0.5;  // share of phases in which Commit comes one step late
   bool drafts = false;
+  bool trees = false;         // some of them are
   int32_t device_drafts = 0;  // of each step of some sequences, beside those of the host
   bool masks = false;         // some sequences are masked, and some of their masks are late
   bool hand_off = false;      // some sequences await KV, some steps are held by a sink
@@ -84,6 +85,7 @@ class Simulator {
   void AddRequest(std::vector<schedule::SequenceSpec> choices);
   void Expect(Request* request) const;
   void EndSomeEarly();
+  std::vector<int32_t> MakeTree(const Request& request, std::vector<int32_t>* drafts);
   void AttachSomeDrafts();
   std::set<schedule::SequenceId> SomeLate();
   void StartTransfers();

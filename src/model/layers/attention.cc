@@ -54,6 +54,7 @@ ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const Model
   }
   desc.sinks = config.attention_sinks;
   desc.bias_buckets = config.bias_buckets;
+  desc.paths = options.draft_trees;
   desc.kv = KvDescOf(group);
   return desc;
 }
@@ -226,6 +227,7 @@ Status Attention::Attend(ForwardContext& context, const DeviceBatch& batch,
   args.sinks = sinks_;
   args.slopes = slopes_;
   args.bias = bias_;
+  args.paths = batch.paths;
   args.out = a.attended;
   if (!context.attention_plans.empty()) {
     args.plan = context.attention_plans[group_];

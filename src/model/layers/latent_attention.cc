@@ -30,7 +30,8 @@ ops::LatentAttention::Desc LatentAttentionDesc(const files::ModelConfig& config,
           .value_width = config.latent.kv_rank,
           .scale = config.attention_scale,
           .listed_max = ListedMax(config, options),
-          .kv = LatentsOf(group)};
+          .kv = LatentsOf(group),
+          .paths = options.draft_trees};
 }
 
 Result<LatentAttention> LatentAttention::Make(const Binder& binder, int layer,
@@ -141,6 +142,7 @@ Status LatentAttention::Attend(ForwardContext& context, const DeviceBatch& batch
                                       .block_table = batch.groups[group_].block_table,
                                       .kv = LatentsOf(context.kv[layer_]),
                                       .listed = a.index_positions,
+                                      .paths = batch.paths,
                                       .out = a.latent_out});
 }
 

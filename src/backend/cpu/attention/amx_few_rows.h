@@ -18,7 +18,9 @@ namespace {
 constexpr int kFewRows = 4;
 
 inline bool IsFew(const AttentionCall& call, const AttentionTile& tile) {
-  return RowsOf(call, tile) <= kFewRows && call.block_tokens % kTileRows == 0;
+  // It reads sixteen positions as rows that lie one behind the other.
+  return RowsOf(call, tile) <= kFewRows && call.block_tokens % kTileRows == 0 &&
+         tile.path == nullptr;
 }
 
 namespace few {

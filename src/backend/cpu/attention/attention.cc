@@ -80,7 +80,20 @@ void ForTiles(const AttentionCall& call, const Attention::Args& args, const List
     AttentionTile tile;
     tile.blocks = args.block_table.ptr<int32_t>() + s * args.block_table.strides[0];
     tile.context = args.context.ptr<int32_t>()[s];
-    for (int end = count; end > 0; end -= tile.tokens) {
+    int end = count;
+    // What is aside of the first branch, row by row.
+    for (; end > 0 && !args.paths.empty(); --end) {
+      const int32_t* const path = ops::PathOf(args, start[s] + end - 1);
+      if (path[0] == 0) break;
+      tile.tokens = 1;
+      tile.token = start[s] + end - 1;
+      tile.position = tile.context - count + end - 1 - path[path[0]];
+      tile.path = path + 1;
+      tile.path_from = tile.position + 1 - path[0];
+      for (tile.kv_head = 0; tile.kv_head < call.kv_heads; ++tile.kv_head) body(tile);
+    }
+    tile.path = nullptr;
+    for (; end > 0; end -= tile.tokens) {
       tile.tokens = std::min(tile_tokens, end);
       tile.token = start[s] + end - tile.tokens;
       if (lists.empty()) {

@@ -60,6 +60,10 @@ struct AttentionTile {
   int64_t token = 0;                // the first row of q
   int64_t position = 0;             // of that token
   int64_t context = 0;              // of the sequence
+  // Of a token aside of the first branch of a tree, which is a tile by itself: the KV of position
+  // path_from + i lies path[i] places behind it (ops/attention.h). Null: none lies elsewhere.
+  const int32_t* path = nullptr;
+  int64_t path_from = 0;
   int tokens = 0;
   int kv_head = 0;
 };
@@ -117,10 +121,15 @@ SLUICE_KERNEL_INLINE void ForRuns(const AttentionCall& call, const AttentionTile
     return;
   }
   for (int i = range.first; i < range.end;) {
-    const int64_t position = block + i, offset = position % call.block_tokens;
-    const int64_t left = call.block_tokens - offset;
-    const int count = left < range.end - i ? static_cast<int>(left) : range.end - i;
-    body(i, tile.blocks[position / call.block_tokens], tile.kv_head * call.block_tokens + offset,
+    int64_t place = block + i, most = range.end - i;
+    if (tile.path != nullptr) {
+      const int64_t before = tile.path_from - place;
+      if (before <= 0) place += tile.path[-before];
+      most = before <= 0 ? 1 : before < most ? before : most;
+    }
+    const int64_t offset = place % call.block_tokens, left = call.block_tokens - offset;
+    const int count = static_cast<int>(left < most ? left : most);
+    body(i, tile.blocks[place / call.block_tokens], tile.kv_head * call.block_tokens + offset,
          count);
     i += count;
   }

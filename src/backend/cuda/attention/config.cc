@@ -131,6 +131,7 @@ ops::Support AttentionSupports(AttentionProducts products, const ops::Attention:
                                const device::DeviceFacts& facts) {
   ops::Support support = ops::PlainAttentionSupports(desc, facts);
   if (!support.ok) return support;
+  if (desc.paths) return ops::Support::No("rows of trees are not supported");
   if (desc.head_dim > 256) {
     return ops::Support::No(StrCat("models with heads of ", desc.head_dim,
                                    " numbers do not run on CUDA, whose kernels take at most 256; "

@@ -47,6 +47,7 @@ ops::Support LatentSupports(AttentionProducts products, const LatentAttention::D
     const DType type = products == AttentionProducts::kF16 ? DType::kF16 : DType::kBF16;
     if (ops::Support mla = MlaSupports(type, desc); !mla.ok) return mla;
   }
+  if (desc.paths) return ops::Support::No("rows of trees are not supported");
   return ops::RefLatentAttentionSupports(desc, facts);
 }
 

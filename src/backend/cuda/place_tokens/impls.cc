@@ -7,6 +7,11 @@
 namespace sluice::cuda {
 namespace {
 
+ops::Support Supports(const ops::PlaceTokens::Desc& desc, const device::DeviceFacts& facts) {
+  if (desc.paths) return ops::Support::No("tokens of trees are not supported");
+  return ops::RefPlaceTokensSupports(desc, facts);
+}
+
 Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc,
                       const ops::PlaceTokens::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
@@ -44,7 +49,7 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
 }  // namespace
 
 void RegisterPlaceTokens(ops::OpTable& table) {
-  table.Add<ops::PlaceTokens>({"any_place_tokens", &ops::RefPlaceTokensSupports, &RunPlaceTokens});
+  table.Add<ops::PlaceTokens>({"any_place_tokens", &Supports, &RunPlaceTokens});
 }
 
 }  // namespace sluice::cuda

@@ -6,7 +6,8 @@
 // head, CAP (0, 1), SINKS (0, 1), ALIBI (0, 1), GROWTH (0, 1: queries grow with their position),
 // ONE_KV (0, 1): all heads share one KV head, and a work-group has some of them; OUT_FROM: numbers
 // of a head's result that are left out, a multiple of 16; LISTED (0, 1): a row sees the positions
-// of a list of its own, and what is called a position here is a place in the list.
+// of a list of its own, and what is called a position here is a place in the list; PATHS (0, 1; 0
+// where LISTED is 1): a row may be of a tree, whose last positions lie elsewhere.
 //
 // KV is walked in tiles of 16 positions at absolute multiples of 16; work-item i takes the tiles
 // whose number is i modulo ITEMS, ascending, and the items' results are put together in their
@@ -24,16 +25,19 @@ typedef struct {
   ulong k, v, k_scale, v_scale;
 } Strides;
 
-// A sequence's row of the block table, and the row's list where it has one.
+// A sequence's row of the block table, and what a row of tokens has of its own: its list, or its
+// path, which says of the positions behind `elsewhere` how many places further on they lie.
 typedef struct {
-  global const int *blocks, *listed;
-  int kernel_blocks, block_tokens;
+  global const int *blocks, *listed, *path;
+  int kernel_blocks, block_tokens, elsewhere;
 } Places;
 
 // The block of a position and where it stands there; -1: it has none.
 int block_of(const Places* places, int p, int* offset) {
 #if LISTED
   p = places->listed[p];
+#elif PATHS
+  if (p > places->elsewhere) p += places->path[p - places->elsewhere];
 #endif
   *offset = p % places->block_tokens;
   const int id = places->blocks[p / places->block_tokens];
@@ -127,20 +131,32 @@ SLUICE_KERNEL any_f32_attention(
     ulong k_stride, ulong v_stride, ulong k_scale_stride, ulong v_scale_stride, int sequences,
     int table_tokens, int kernel_blocks, int block_tokens, int causal, int window, int chunked,
     float scale, float cap, int growth_tokens, float growth_scale, global const float* sinks,
-    global const float* slopes, global const int* lists, ulong list_stride, int listed_max) {
+    global const float* slopes, global const int* lists, ulong list_stride, int listed_max,
+    global const int* paths, ulong paths_stride) {
   const int kv_head = get_group_id(0), row = get_group_id(1);
   const int item = get_local_id(0);
   const int s = sequence_of(query_start, sequences, row);
   if (s < 0) return;  // padding
   const int length = min(context[s], table_tokens);
-  const int position = context[s] - (query_start[s + 1] - row);
-  const Places places = {block_table + s * table_stride, lists + row * list_stride, kernel_blocks,
-                         block_tokens};
+  int position = context[s] - (query_start[s + 1] - row), elsewhere = position;
+  global const int* path = paths + row * paths_stride;
+#if PATHS
+  if (path[0] > 0) {
+    position -= path[path[0]];
+    elsewhere = position - path[0];
+  }
+#endif
+  const Places places = {block_table + s * table_stride,
+                         lists + row * list_stride,
+                         path,
+                         kernel_blocks,
+                         block_tokens,
+                         elsewhere};
 #if LISTED
   const int first = 0, end = list_end(places.listed, listed_max, min(position + 1, length));
 #else
   const int end = causal ? min(position + 1, length) : length;
-  const int first = chunked ? position - position % window
+  const int first = chunked                            ? position - position % window
                     : window > 0 && position >= window ? position - window + 1
                                                        : 0;
 #endif

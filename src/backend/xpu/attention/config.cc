@@ -35,7 +35,8 @@ AttentionConfig ConfigureAttention(const ops::Attention::Desc& desc, int64_t tok
       " -D SCALES=", ops::KvHasScales(desc.kv.dtype) ? 1 : 0, " -D D=", desc.head_dim,
       " -D GROUP=", desc.q_heads / desc.kv_heads, " -D CAP=", desc.soft_cap.has_value() ? 1 : 0,
       " -D SINKS=", desc.sinks ? 1 : 0, " -D ALIBI=", desc.alibi ? 1 : 0,
-      " -D GROWTH=", desc.growth_tokens > 0 ? 1 : 0, " -D ONE_KV=0 -D OUT_FROM=0 -D LISTED=0");
+      " -D GROWTH=", desc.growth_tokens > 0 ? 1 : 0, " -D ONE_KV=0 -D OUT_FROM=0 -D LISTED=0",
+      " -D PATHS=", desc.paths ? 1 : 0);
   config.shape = {{static_cast<size_t>(desc.kv_heads), static_cast<size_t>(tokens), 1},
                   static_cast<size_t>(items)};
   config.table_tokens = TableTokens(blocks_max, desc.kv);
@@ -53,7 +54,7 @@ AttentionConfig ConfigureLatentAttention(const ops::LatentAttention::Desc& desc,
       " -D SCALES=", ops::KvHasScales(desc.kv.dtype) ? 1 : 0, " -D D=", desc.key_width,
       " -D GROUP=", group, " -D CAP=0 -D SINKS=0 -D ALIBI=0 -D GROWTH=0 -D ONE_KV=1",
       " -D OUT_FROM=", desc.key_width - desc.value_width,
-      " -D LISTED=", desc.listed_max > 0 ? 1 : 0);
+      " -D LISTED=", desc.listed_max > 0 ? 1 : 0, " -D PATHS=", desc.paths ? 1 : 0);
   config.shape = {{static_cast<size_t>(desc.heads / group), static_cast<size_t>(tokens), 1},
                   static_cast<size_t>(items)};
   config.table_tokens = TableTokens(blocks_max, desc.kv);

@@ -25,15 +25,23 @@ Status LaunchAttention(device::Stream& stream, const ops::Attention::Desc& desc,
       static_cast<int32_t>(args.kv.k.dims[0]), desc.kv.kernel_block_tokens, desc.causal ? 1 : 0,
       desc.window, desc.chunked ? 1 : 0, ops::ScaleOf(desc), desc.soft_cap.value_or(0.0f),
       desc.growth_tokens, desc.growth_scale, args.sinks.data, args.slopes.data, lists.data,
-      RowStride(lists), static_cast<int32_t>(lists.rank == 2 ? lists.dims[1] : 0));
+      RowStride(lists), static_cast<int32_t>(lists.rank == 2 ? lists.dims[1] : 0), args.paths.data,
+      RowStride(args.paths));
+}
+
+// A step without trees has no paths, whatever the descriptor allows.
+template <class Desc, class Args>
+Desc WithPaths(Desc desc, const Args& args) {
+  desc.paths = !args.paths.empty();
+  return desc;
 }
 
 Status Run(device::Stream& stream, const ops::Attention::Desc& desc,
            const ops::Attention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  return LaunchAttention(
-      stream, desc, args,
-      ConfigureAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream)));
+  return LaunchAttention(stream, desc, args,
+                         ConfigureAttention(WithPaths(desc, args), args.q.dims[0],
+                                            args.block_table.dims[1], FactsOf(stream)));
 }
 
 ops::Support LatentSupports(const ops::LatentAttention::Desc& desc,
@@ -49,10 +57,10 @@ Status RunLatent(device::Stream& stream, const ops::LatentAttention::Desc& desc,
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   ops::Attention::Args whole = WholeRows(args);
   whole.out = args.out;
-  return LaunchAttention(
-      stream, WholeRows(desc), whole,
-      ConfigureLatentAttention(desc, args.q.dims[0], args.block_table.dims[1], FactsOf(stream)),
-      args.listed);
+  return LaunchAttention(stream, WholeRows(desc), whole,
+                         ConfigureLatentAttention(WithPaths(desc, args), args.q.dims[0],
+                                                  args.block_table.dims[1], FactsOf(stream)),
+                         args.listed);
 }
 
 Status RunIndexScores(device::Stream& stream, const ops::IndexScores::Desc& desc,

@@ -7,7 +7,8 @@ SLUICE_KERNEL any_place_tokens(
     global const int* told_first, global const int* told, global int* tables, ulong tables_stride,
     int slot_count, int tables_width, global int* positions, global int* contexts,
     global int* kv_slots, global int* block_table, ulong block_table_stride, int block_table_width,
-    int sequences, int tokens, int block_tokens, int cache_block_tokens, int earlier, int state) {
+    int sequences, int tokens, int block_tokens, int cache_block_tokens, int earlier, int state,
+    global const int* paths, ulong paths_stride, int has_paths) {
   const int s = get_group_id(0), item = get_local_id(0);
   const int slot = slots[s];
   const bool has_row = slot >= 0 && slot < slot_count;
@@ -35,7 +36,8 @@ SLUICE_KERNEL any_place_tokens(
   for (int t = begin + item; t < end; t += ITEMS) {
     const int position = first + t - begin, column = position / block_tokens;
     const int id = has_row && !state && column < tables_width ? row[column] : -1;
-    positions[t] = position;
+    global const int* path = paths + (has_paths ? t * paths_stride : 0);
+    positions[t] = has_paths && path[0] > 0 ? position - path[path[0]] : position;
     kv_slots[t] = id < 0 ? -1 : id * block_tokens + position % block_tokens;
   }
   if (s + 1 < sequences) return;

@@ -23,7 +23,8 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
                 args.kv_slots.data, args.block_table.data, RowStride(args.block_table),
                 size(args.block_table, 1), size(args.first, 0), size(args.positions, 0),
                 desc.block_tokens, desc.cache_block_tokens, desc.earlier,
-                static_cast<int32_t>(desc.state));
+                static_cast<int32_t>(desc.state), args.paths.data, RowStride(args.paths),
+                args.paths.empty() ? 0 : 1);
 }
 
 }  // namespace
