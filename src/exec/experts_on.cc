@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -88,6 +89,24 @@ Result<std::vector<int>> LayersOnHost(const files::ModelConfig& config,
         kField);
   }
   return layers;
+}
+
+Result<size_t> LeftOnHost(const HostNeed& need, size_t free_bytes) {
+  const size_t lie = need.weights + need.device;
+  if (lie > free_bytes) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("experts on the host: the model's weights need ", FormatBytes(lie),
+                         " there, but ", FormatBytes(free_bytes),
+                         " are free; use a smaller model or one with fewer bits per weight"));
+  }
+  if (need.buffers > free_bytes - lie) {
+    return Status(StatusCode::kOutOfMemory,
+                  StrCat("experts on the host: a step of ", need.max_tokens, " tokens needs ",
+                         FormatBytes(need.buffers), " there beside the weights, but ",
+                         FormatBytes(free_bytes - lie), " are free; lower --max-batch-tokens"),
+                  "max-batch-tokens");
+  }
+  return free_bytes - lie - need.buffers;
 }
 
 size_t FewestThatFit(size_t all, const std::function<bool(size_t)>& fits) {

@@ -22,6 +22,17 @@ std::vector<int> ExpertLayers(const files::ModelConfig& config);
 Result<std::vector<int>> LayersOnHost(const files::ModelConfig& config,
                                       const EngineOptions& options);
 
+// What experts on the host take of its memory, and beside them a device that shares it.
+struct HostNeed {
+  size_t weights = 0;  // of these experts
+  size_t buffers = 0;  // of a step of max_tokens tokens
+  size_t device = 0;   // 0: it has memory of its own
+  int64_t max_tokens = 0;
+};
+
+// What is left of the host's free memory. kOutOfMemory with one sentence: it is too little.
+Result<size_t> LeftOnHost(const HostNeed& need, size_t free_bytes);
+
 // The least number in [1, all] that `fits`, which holds for any number above one that it holds for.
 // REQUIRES: fits(all).
 size_t FewestThatFit(size_t all, const std::function<bool(size_t)>& fits);

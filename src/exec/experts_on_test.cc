@@ -61,6 +61,20 @@ TEST(ExpertsOn, RefusesWhatItCannotDoWithOneSentence) {
   EXPECT_TRUE(Of("auto", dense).ok());
 }
 
+TEST(ExpertsOn, TheHostHasRoomForWeightsAndForAStep) {
+  HostNeed need = {.weights = 700, .buffers = 200, .device = 0, .max_tokens = 64};
+  EXPECT_EQ(*LeftOnHost(need, 1000), 100u);
+  EXPECT_EQ(*LeftOnHost(need, 900), 0u);
+  const Status buffers = LeftOnHost(need, 899).status();
+  EXPECT_EQ(buffers.code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(buffers.field(), "max-batch-tokens");
+  EXPECT_THAT(buffers.message(), HasSubstr("a step of 64 tokens needs 200 B there"));
+  EXPECT_THAT(LeftOnHost(need, 699).status().message(), HasSubstr("weights need 700 B there"));
+  need.device = 100;  // of a device that shares the memory
+  EXPECT_EQ(*LeftOnHost(need, 1000), 0u);
+  EXPECT_FALSE(LeftOnHost(need, 999).ok());
+}
+
 TEST(ExpertsOn, TakesAsFewLayersAsFit) {
   for (size_t all = 1; all <= 9; ++all) {
     for (size_t least = 1; least <= all; ++least) {

@@ -157,6 +157,24 @@ TEST(HostExpertsOnADevice, TakeNothingOfItsMemoryForTheirWeights) {
   }
 }
 
+TEST(HostExpertsOnADevice, HaveBuffersThatGrowWithAStep) {
+  const auto files =
+      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();
+  const auto host = OpenTestDevice("cpu");
+  model::ModelOptions options{.max_tokens = 1024, .host = host.get()};
+  EXPECT_EQ(model::HostExpertBuffers(files.config, options), 0u) << "no layer is there";
+  options.host_layers = AllLayers("qwen3_moe");
+  const size_t some = model::HostExpertBuffers(files.config, options);
+  // What experts read and give in F32, and an id and a weight for each choice, come and go; and the
+  // host's ops have at least what two matrices of each chosen expert give.
+  const auto hidden = static_cast<size_t>(files.config.hidden_size);
+  const auto each = static_cast<size_t>(files.config.experts.per_token);
+  const auto width = static_cast<size_t>(files.config.experts.width);
+  EXPECT_GE(some, 1024 * (2 * hidden + 2 * each + 2 * each * width) * sizeof(float));
+  options.max_tokens = 2048;
+  EXPECT_GT(model::HostExpertBuffers(files.config, options), some * 3 / 2);
+}
+
 TEST(HostExpertsOnADevice, NeedPinnedMemory) {
   const auto files =
       files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();

@@ -151,6 +151,7 @@ struct Target {
   const files::ModelFiles& files;
   const weights::WeightPlan& weights;
   const model::ModelOptions& options;
+  size_t free_bytes_max;  // beside the weights, whatever the device says
 };
 
 Status WithDraftNamed(const Status& status, bool drafts) {
@@ -175,7 +176,7 @@ Status AddDraft(device::Device& device, const DraftPlan& draft, const EngineOpti
 
 Result<MemoryPlan> PlanFor(device::Device& device, const Target& target, const DraftPlan& draft,
                            const EngineOptions& options) {
-  const auto& [files, weight_plan, model_options] = target;
+  const auto& [files, weight_plan, model_options, free_bytes_max] = target;
   const device::DeviceFacts& facts = device.facts();
   MemoryRequest request;
   request.groups = model::LayerGroups(files.config, model_options);
@@ -196,6 +197,7 @@ Result<MemoryPlan> PlanFor(device::Device& device, const Target& target, const D
   SLUICE_RETURN_IF_ERROR(AddDraft(device, draft, options, &request));
   SLUICE_ASSIGN_OR_RETURN(request.free_bytes,
                           weights::FreeBytesBeside(request.weight_bytes, device));
+  request.free_bytes = std::min(request.free_bytes, free_bytes_max);
   if (!facts.shares_host_memory) request.share = kDeviceShare;
   request.allocation_bytes_max = facts.allocation_bytes_max;
   request.step_bytes =
@@ -369,7 +371,7 @@ Status LocalRunner::PlanMemoryOf(const files::ModelFiles& files, const EngineOpt
   SLUICE_ASSIGN_OR_RETURN(planned->weights,
                           model::PlanWeights(files, *device_, wanted.activation, wanted.mtp_heads,
                                              wanted.expert_slots, wanted.host_layers));
-  size_t host_bytes = 0;
+  size_t host_bytes = 0, free_bytes_max = SIZE_MAX;
   planned->host_weights.reset();
   if (!wanted.host_layers.empty()) {
     SLUICE_RETURN_IF_ERROR(OpenHost(options));
@@ -377,21 +379,29 @@ Status LocalRunner::PlanMemoryOf(const files::ModelFiles& files, const EngineOpt
     SLUICE_ASSIGN_OR_RETURN(planned->host_weights,
                             model::PlanHostExperts(files, *host_, wanted.host_layers));
     host_bytes = planned->host_weights->bytes;
+    // A device that shares the host's memory has no more for KV and steps than they leave.
+    if (device_->facts().shares_host_memory) {
+      SLUICE_ASSIGN_OR_RETURN(free_bytes_max, RoomOnHost(files.config, *planned));
+    }
   }
   SLUICE_ASSIGN_OR_RETURN(
-      memory_, PlanFor(*device_, {files, planned->weights, wanted}, planned->draft, options));
+      memory_, PlanFor(*device_, {files, planned->weights, wanted, free_bytes_max}, planned->draft,
+                       options));
   memory_.host_weight_bytes = host_bytes;
   wanted.max_model_len = memory_.max_model_len;
   wanted.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));
   return OkStatus();
 }
 
-Status LocalRunner::CheckHost(const Planned& planned) const {
-  if (!planned.host_weights) return OkStatus();
-  const size_t beside = device_->facts().shares_host_memory ? planned.weights.bytes : 0;
-  return weights::FreeBytesBeside(planned.host_weights->bytes + beside, *host_)
-      .status()
-      .WithContext("experts on the host");
+Result<size_t> LocalRunner::RoomOnHost(const files::ModelConfig& config,
+                                       const Planned& planned) const {
+  SLUICE_ASSIGN_OR_RETURN(const device::MemoryInfo memory, host_->Memory());
+  HostNeed need;
+  need.weights = planned.host_weights->bytes;
+  need.buffers = model::HostExpertBuffers(config, planned.options);
+  if (device_->facts().shares_host_memory) need.device = planned.weights.bytes;
+  need.max_tokens = planned.options.max_tokens;
+  return LeftOnHost(need, memory.free_bytes);
 }
 
 Status LocalRunner::FitExperts(const files::ModelFiles& files, const EngineOptions& options,
@@ -429,7 +439,7 @@ Result<LocalRunner::Planned> LocalRunner::PlanModel(const files::ModelFiles& fil
   SLUICE_ASSIGN_OR_RETURN(Planned planned, PrepareModel(files, draft, options));
   Status done =
       fits_experts_ ? FitExperts(files, options, &planned) : PlanMemoryOf(files, options, &planned);
-  if (done.ok()) done = CheckHost(planned);
+  if (done.ok() && planned.host_weights) done = RoomOnHost(files.config, planned).status();
   if (!done.ok()) return WithForcedOps(WithDraftNamed(done, !draft.empty()), options);
   return planned;
 }

@@ -77,8 +77,9 @@ class LocalRunner : public StepRunner {
                       Planned* planned);
   // The same with the experts of as few first layers on the host as it takes.
   Status FitExperts(const files::ModelFiles& files, const EngineOptions& options, Planned* planned);
-  // kOutOfMemory where the host is too small for what is planned there.
-  Status CheckHost(const Planned& planned) const;
+  // What the host has left beside what is planned there. kOutOfMemory where it is too small.
+  // REQUIRES: planned.host_weights.
+  Result<size_t> RoomOnHost(const files::ModelConfig& config, const Planned& planned) const;
   Status OpenHost(const EngineOptions& options);
   // Plans the memory, too.
   Result<Planned> PlanModel(const files::ModelFiles& files, const DraftFiles& draft,

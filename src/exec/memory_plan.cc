@@ -104,7 +104,7 @@ Result<MemoryPlan> PlanGroups(const MemoryRequest& request) {
     return Status(
         StatusCode::kOutOfMemory,
         StrCat(NeedOfStep(request), " beside the weights, but ", FormatBytes(request.free_bytes),
-               " are free; lower --max-batch-tokens or --max-num-seqs"),
+               " are free; lower --max-batch-tokens, --max-num-seqs or --max-model-len"),
         "max-batch-tokens");
   }
   const size_t free_bytes = request.free_bytes - beside;
@@ -117,12 +117,13 @@ Result<MemoryPlan> PlanGroups(const MemoryRequest& request) {
   const size_t wanted = BytesOfSequence(request, plan.max_model_len) * request.max_num_seqs;
   size_t budget = request.kv_bytes;
   if (budget > free_bytes) {
-    return Status(StatusCode::kOutOfMemory,
-                  StrCat("--kv-memory asks for ", FormatBytes(budget), ", but of the ",
-                         FormatBytes(request.free_bytes), " that are free beside the weights ",
-                         NeedOfStep(request), "; lower it to ", FormatBytes(free_bytes),
-                         " or less, or lower --max-batch-tokens or --max-num-seqs"),
-                  "kv-memory");
+    return Status(
+        StatusCode::kOutOfMemory,
+        StrCat("--kv-memory asks for ", FormatBytes(budget), ", but of the ",
+               FormatBytes(request.free_bytes), " that are free beside the weights ",
+               NeedOfStep(request), "; lower it to ", FormatBytes(free_bytes),
+               " or less, or lower --max-batch-tokens, --max-num-seqs or --max-model-len"),
+        "kv-memory");
   }
   if (budget == 0) {
     budget = std::min(wanted, static_cast<size_t>(static_cast<double>(free_bytes) * request.share));

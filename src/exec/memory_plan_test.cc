@@ -304,7 +304,8 @@ TEST(PlanMemory, AStepsMemoryIsSetAsideBeforeTheCache) {
   ExpectOutOfMemory(request, {"--kv-memory"});
   request.kv_bytes = 0;
   request.step_bytes = request.free_bytes + 1;
-  ExpectOutOfMemory(request, {"--max-batch-tokens", "--max-num-seqs", "32 tokens"});
+  ExpectOutOfMemory(request,
+                    {"--max-batch-tokens", "--max-num-seqs", "--max-model-len", "32 tokens"});
 }
 
 }  // namespace

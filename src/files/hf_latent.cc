@@ -16,7 +16,7 @@ constexpr IntRange kRankRange{1, kHiddenRange.max};
 constexpr IntRange kTopKRange{1, 1 << 20};
 
 // Layers may take the positions that one before them has chosen.
-Status RefuseShared(const JsonFields& fields) {
+Status RefuseShared(const JsonFields& fields, int layers) {
   int period = 1;
   SLUICE_RETURN_IF_ERROR(fields.Int("index_topk_freq", kLayersRange, &period));
   bool shared = period > 1;
@@ -24,13 +24,18 @@ Status RefuseShared(const JsonFields& fields) {
        {std::pair("index_topk_pattern", "F"), std::pair("indexer_types", "full")}) {
     const Json* kinds = fields.Find(key);
     if (kinds == nullptr) continue;
-    // One name for each layer, or a text with a letter for each.
-    shared = kinds->is_string()
-                 ? kinds->get<std::string>().find_first_not_of('F') != std::string::npos
-                 : !kinds->is_array() ||
-                       !std::all_of(kinds->begin(), kinds->end(), [name = own](const Json& kind) {
-                         return kind == name || kind == "full";
-                       });
+    if (kinds->is_string()) {
+      const auto text = kinds->get<std::string>();
+      shared = shared || text.find_first_not_of('F') != std::string::npos;
+      continue;
+    }
+    if (!kinds->is_array() || kinds->size() != static_cast<size_t>(layers)) {
+      return BadModel(StrCat("\"", key, "\" must be a text or a list of as many names as layers (",
+                             layers, ")"));
+    }
+    shared = shared || !std::all_of(kinds->begin(), kinds->end(), [name = own](const Json& kind) {
+               return kind == name || kind == "full";
+             });
   }
   if (!shared) return OkStatus();
   return BadModel(
@@ -39,7 +44,7 @@ Status RefuseShared(const JsonFields& fields) {
       "supported; an indexer in every layer is");
 }
 
-Status ReadIndexer(const JsonFields& fields, LatentConfig* latent) {
+Status ReadIndexer(const JsonFields& fields, int layers, LatentConfig* latent) {
   IndexerConfig& indexer = latent->indexer;
   if (indexer.heads == 0) return OkStatus();
   SLUICE_RETURN_IF_ERROR(fields.Int("index_n_heads", kHeadsRange, &indexer.heads));
@@ -53,7 +58,7 @@ Status ReadIndexer(const JsonFields& fields, LatentConfig* latent) {
     return BadModel(StrCat("\"index_head_dim\" is ", indexer.head_dim, ", but RoPE rotates ",
                            latent->rope_dim, " (\"qk_rope_head_dim\")"));
   }
-  return RefuseShared(fields);
+  return RefuseShared(fields, layers);
 }
 
 }  // namespace
@@ -66,7 +71,7 @@ Status ReadHfLatent(const JsonFields& fields, ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(fields.Int("qk_nope_head_dim", kHeadDimRange, &latent.nope_dim));
   SLUICE_RETURN_IF_ERROR(fields.Int("qk_rope_head_dim", kHeadDimRange, &latent.rope_dim));
   SLUICE_RETURN_IF_ERROR(fields.Int("v_head_dim", kHeadDimRange, &latent.value_dim));
-  SLUICE_RETURN_IF_ERROR(ReadIndexer(fields, &latent));
+  SLUICE_RETURN_IF_ERROR(ReadIndexer(fields, config->num_layers, &latent));
   bool bias = false;
   SLUICE_RETURN_IF_ERROR(fields.Bool("attention_bias", &bias));
   if (bias) {

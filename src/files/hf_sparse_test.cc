@@ -65,7 +65,9 @@ TEST(HfSparseTest, IndexersThatCannotBeAreRefused) {
         std::pair(R"({"index_topk_pattern":"FSSF"})", "an indexer in every layer is"),
         std::pair(R"({"indexer_types":["full","shared","full","full"]})",
                   "an indexer in every layer is"),
-        std::pair(R"({"indexer_types":3})", "an indexer in every layer is")}) {
+        std::pair(R"({"indexer_types":3})", "as many names as layers (4)"),
+        std::pair(R"({"indexer_types":[]})", "as many names as layers (4)"),
+        std::pair(R"({"indexer_types":["full","full","full"]})", "as many names as layers (4)")}) {
     EXPECT_THAT(ConfigError(Read("GlmMoeDsaForCausalLM", text)), HasSubstr(message));
   }
 }

@@ -110,6 +110,10 @@ size_t HostExpertBytes(const ModelOptions& options) {
   return layers::HostExperts::DeviceBytes(options);
 }
 
+size_t HostExpertBuffers(const files::ModelConfig& config, const ModelOptions& options) {
+  return layers::HostExperts::HostBytes(config, options);
+}
+
 int64_t Positions(const files::ModelConfig& config, const ModelOptions& options) {
   return options.max_model_len > 0 ? options.max_model_len : config.context_length;
 }

@@ -110,6 +110,9 @@ int64_t Positions(const files::ModelConfig& config, const ModelOptions& options)
 // options.max_model_len positions.
 size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);
 size_t HostExpertBytes(const ModelOptions& options);
+// What steps take of the host there, beside the weights of these experts. REQUIRES: options.host is
+// set where there are such layers.
+size_t HostExpertBuffers(const files::ModelConfig& config, const ModelOptions& options);
 size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options);
 
 }  // namespace sluice::model

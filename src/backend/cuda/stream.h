@@ -30,7 +30,8 @@ struct StreamHome {
 // nobody may call the driver. Any thread.
 class HostCalls {
  public:
-  // Kept until it was made or, `captured`, as long as this: a graph may call it any time.
+  // It is kept until it was made. One that is captured is kept as long as this object: a graph may
+  // call it at any time.
   struct Call {
     HostCalls* of = nullptr;
     std::function<Status()> make;

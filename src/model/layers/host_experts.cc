@@ -25,6 +25,29 @@ View ViewOf(const ops::Tensor& tensor) {
   return {tensor.data, BytesOf(tensor), tensor.memory, tensor.device};
 }
 
+// The pinned memory through which a step's tokens come to the host and back.
+struct StagingBytes {
+  size_t x, ids, weights, counted, given;
+
+  StagingBytes(const files::ModelConfig& config, const ModelOptions& options, DType activation) {
+    const auto tokens = static_cast<size_t>(options.max_tokens);
+    const size_t hidden = tokens * static_cast<size_t>(config.hidden_size);
+    const size_t choices = tokens * static_cast<size_t>(config.experts.per_token);
+    x = RowBytes(activation, hidden);
+    ids = choices * sizeof(int32_t);
+    weights = choices * sizeof(float);
+    counted = sizeof(int32_t);
+    given = hidden * sizeof(float);
+  }
+  size_t sum() const { return x + ids + weights + counted + given; }
+};
+
+// What the host's own ops are bound with: its activations may be of another type.
+ModelOptions OnHost(ModelOptions options) {
+  options.activation = options.host->facts().activation;
+  return options;
+}
+
 // A dense tensor to the beginning of `staging`.
 CopyItem ToHost(const ops::Tensor& tensor, const device::Buffer& staging) {
   return {staging.view(), ViewOf(tensor)};
@@ -37,10 +60,8 @@ HostExperts::HostExperts(device::Device& device, const Binder& binder,
     : device_(device),
       config_(binder.config),
       activation_(binder.options.activation),
-      options_(binder.options),
-      parameters_(parameters) {
-  options_.activation = options_.host->facts().activation;
-}
+      options_(OnHost(binder.options)),
+      parameters_(parameters) {}
 
 Result<std::unique_ptr<HostExperts>> HostExperts::Make(device::Device& device, const Binder& binder,
                                                        const weights::ParameterMap& parameters) {
@@ -76,19 +97,22 @@ Status HostExperts::TakeMemory() {
   SLUICE_ASSIGN_OR_RETURN(host_stream_, options_.host->CreateStream());
   SLUICE_ASSIGN_OR_RETURN(workspace_, options_.host->Allocate(Activations::Bytes(config_, options_),
                                                               device::MemoryKind::kHost));
-  const auto tokens = static_cast<size_t>(options_.max_tokens);
-  const size_t hidden = tokens * static_cast<size_t>(config_.hidden_size);
-  const size_t choices = tokens * static_cast<size_t>(config_.experts.per_token);
-  const auto pin = [&](DType dtype, size_t numbers, device::Buffer* buffer) -> Status {
-    SLUICE_ASSIGN_OR_RETURN(
-        *buffer, device_.Allocate(RowBytes(dtype, numbers), device::MemoryKind::kPinned));
+  const StagingBytes staging(config_, options_, activation_);
+  const auto pin = [&](size_t bytes, device::Buffer* buffer) -> Status {
+    SLUICE_ASSIGN_OR_RETURN(*buffer, device_.Allocate(bytes, device::MemoryKind::kPinned));
     return OkStatus();
   };
-  SLUICE_RETURN_IF_ERROR(pin(activation_, hidden, &x_));
-  SLUICE_RETURN_IF_ERROR(pin(DType::kI32, choices, &ids_));
-  SLUICE_RETURN_IF_ERROR(pin(DType::kF32, choices, &weights_));
-  SLUICE_RETURN_IF_ERROR(pin(DType::kI32, 1, &counted_));
-  return pin(DType::kF32, hidden, &given_);
+  SLUICE_RETURN_IF_ERROR(pin(staging.x, &x_));
+  SLUICE_RETURN_IF_ERROR(pin(staging.ids, &ids_));
+  SLUICE_RETURN_IF_ERROR(pin(staging.weights, &weights_));
+  SLUICE_RETURN_IF_ERROR(pin(staging.counted, &counted_));
+  return pin(staging.given, &given_);
+}
+
+size_t HostExperts::HostBytes(const files::ModelConfig& config, const ModelOptions& options) {
+  if (options.host_layers.empty()) return 0;
+  return StagingBytes(config, options, options.activation).sum() +
+         Activations::Bytes(config, OnHost(options));
 }
 
 size_t HostExperts::DeviceBytes(const ModelOptions& options) {
@@ -173,8 +197,13 @@ Status HostExperts::Exchange(device::Stream& stream, const ExpertProducts& produ
       ToHost(a.normed, x_), ToHost(a.expert_ids, ids_), ToHost(a.expert_weights, weights_),
       ToHost(batch.query_start.Rows(batch.sequences(), 1), counted_)};
   SLUICE_RETURN_IF_ERROR(device_.Copy(stream, down));
+  // Whoever waits for the stream next finds the error, maybe in a later step: as one of the device
+  // it is that of every step that has not ended.
   SLUICE_RETURN_IF_ERROR(stream.CallOnHost([this, products = &products, tokens = batch.tokens()] {
-    return Compute(*products, tokens);
+    const Status status = Compute(*products, tokens);
+    return status.ok()
+               ? status
+               : Status(StatusCode::kDevice, StrCat("experts on the host: ", status.message()));
   }));
   View source = given_.view();
   source.bytes = BytesOf(given);

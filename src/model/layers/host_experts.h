@@ -29,6 +29,8 @@ class HostExperts {
                                                    const weights::ParameterMap& parameters);
   // Of the model's device, that Make takes.
   static size_t DeviceBytes(const ModelOptions& options);
+  // Of the host beside the experts' weights, pinned memory among it.
+  static size_t HostBytes(const files::ModelConfig& config, const ModelOptions& options);
 
   // Adds what was bound on the host to what was bound on the device, of whose memory it takes none.
   static void TellOnHost(std::vector<ops::BindRecord>* of_host,

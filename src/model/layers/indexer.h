@@ -1,7 +1,6 @@
 // The indexer of sparse attention (IndexerConfig): keeps a key of each token in the place of V of
 // the layer's KV, which latent attention has no use for, and chooses the positions that each row
-// sees
-// ("DeepSeek-V3.2-Exp: Boosting Long-Context Efficiency with DeepSeek Sparse Attention").
+// sees ("DeepSeek-V3.2-Exp: Boosting Long-Context Efficiency with DeepSeek Sparse Attention").
 // Immutable; the ParameterMap and the RopeTable must outlive it.
 #pragma once
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kNormEps = 1e-6f;  // of the latents, whatever the model's other norms have
 
-// The rows of latents alone: where V would be an indexer has its keys.
+// The rows of latents alone. An indexer keeps its keys in the place that other layers have for V.
 ops::KvDesc LatentsOf(const batch::KvGroup& group) {
   ops::KvDesc kv = KvDescOf(group);
   kv.v_head_dim = 0;

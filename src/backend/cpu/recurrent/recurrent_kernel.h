@@ -114,7 +114,7 @@ struct GatedDeltaKernel {
     }
     const V one = V::Set1(1.0f), sum = V::Load(a);
     (one / (one + Exp(V::Zero() - V::Load(b)))).Store(chunk.beta);
-    // NaN stays NaN: Max gives its second operand, and the other term is none either.
+    // NaN stays NaN: Max gives its second operand, and the logarithm of a NaN is NaN.
     const V softplus = V::Max(V::Zero(), sum) + Log1p(Exp(V::Zero() - V::Abs(sum)));
     Exp(V::Zero() - Exp(V::Set1(call.a_log[head])) * softplus).Store(chunk.decay);
   }

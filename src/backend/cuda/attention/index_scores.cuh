@@ -59,7 +59,7 @@ struct IndexSums {
   __device__ void Clear() {
     for (int i = threadIdx.x; i < kIndexPiece; i += kIndexThreads) sums[i] = 0.0f;
   }
-  // Of heads that there are not: 0.
+  // Heads beyond those that there are have a weight of 0.
   __device__ void LoadWeights(const IndexParams& p, int row, int first_head) {
     for (int i = threadIdx.x; i < kIndexHeads; i += kIndexThreads) {
       const int head = first_head + i;
