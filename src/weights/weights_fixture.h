@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <numeric>
 
@@ -206,6 +207,10 @@ class FakeDevice : public device::Device {
       return OkStatus();
     }
     Status Wait(device::Event&) override { return OkStatus(); }
+    Status CallOnHost(std::function<Status()> call) override {
+      SLUICE_RETURN_IF_ERROR(Synchronize());
+      return call();
+    }
     FakeDevice* const device;
   };
   struct FakeEvent : device::Event {
