@@ -26,16 +26,17 @@ Status RefuseShared(const JsonFields& fields, int layers) {
     if (kinds == nullptr) continue;
     if (kinds->is_string()) {
       const auto text = kinds->get<std::string>();
-      shared = shared || text.find_first_not_of('F') != std::string::npos;
+      shared = text.find_first_not_of('F') != std::string::npos;
       continue;
     }
     if (!kinds->is_array() || kinds->size() != static_cast<size_t>(layers)) {
       return BadModel(StrCat("\"", key, "\" must be a text or a list of as many names as layers (",
                              layers, ")"));
     }
-    shared = shared || !std::all_of(kinds->begin(), kinds->end(), [name = own](const Json& kind) {
-               return kind == name || kind == "full";
-             });
+    // What is said of each layer counts, whatever the period is.
+    shared = !std::all_of(kinds->begin(), kinds->end(), [name = own](const Json& kind) {
+      return kind == name || kind == "full";
+    });
   }
   if (!shared) return OkStatus();
   return BadModel(
