@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 #include "batch/draft_tree.h"
 #include "exec/executor_fixture.h"
@@ -33,9 +34,18 @@ struct Case {
 
 class DraftTrees : public ::testing::TestWithParam<Case> {
  protected:
-  PlanBuilder NextPlan() { return PlanBuilder(++step_, tiny_.model->groups().size()); }
+  void SetUp() override {
+    if (GetParam().device == "xpu") {
+      const auto resolved = device::ResolveDevice("xpu", device::LinkedBackends());
+      if (!resolved.ok()) GTEST_SKIP() << "no device: " << resolved.status().message();
+    }
+    tiny_.emplace(GetParam().model, 0, GetParam().device, device::GraphSupport::kFull,
+                  GetParam().kv, 0, nullptr, ExpertRanks(), std::vector<int>(),
+                  /*draft_trees=*/true);
+  }
+  PlanBuilder NextPlan() { return PlanBuilder(++step_, tiny_->model->groups().size()); }
   StepResult Run(PlanBuilder& builder) {
-    auto result = tiny_.Run(std::move(builder.plan()));
+    auto result = tiny_->Run(std::move(builder.plan()));
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? std::move(result).value() : StepResult();
   }
@@ -76,7 +86,7 @@ class DraftTrees : public ::testing::TestWithParam<Case> {
       parents.push_back(parent);
       tokens.push_back(noise.Below(3) > 0
                            ? right
-                           : (right + 1) % static_cast<int32_t>(tiny_.model->vocab_size()));
+                           : (right + 1) % static_cast<int32_t>(tiny_->model->vocab_size()));
       depths[tokens.size()] = depths[parent] + 1;
     }
     std::vector<int32_t> query;
@@ -112,16 +122,7 @@ class DraftTrees : public ::testing::TestWithParam<Case> {
     EXPECT_LT(steps, (kTestSlots - 1) * kTokens);
   }
 
-  TinyExecutor tiny_{GetParam().model,
-                     0,
-                     GetParam().device,
-                     device::GraphSupport::kFull,
-                     GetParam().kv,
-                     0,
-                     nullptr,
-                     {},
-                     {},
-                     /*draft_trees=*/true};
+  std::optional<TinyExecutor> tiny_;
   uint64_t step_ = 0;
   int again_ = 0, aside_ = 0;
 };
@@ -195,7 +196,7 @@ TEST_P(DraftTrees, AWrongTreeIsRefused) {
                {{0, RowPurpose::kVerify, 75}, {1, RowPurpose::kVerify}, {2, RowPurpose::kVerify}})
         .Tree({0, 0});
     change(plan.plan());
-    return tiny_.Run(std::move(plan.plan())).status().message();
+    return tiny_->Run(std::move(plan.plan())).status().message();
   };
   EXPECT_THAT(refused([](batch::BatchPlan& p) { p.parents[1] = 2; }), HasSubstr("has a tree"));
   EXPECT_THAT(refused([](batch::BatchPlan& p) { p.parents[0] = -1; }), HasSubstr("has a tree"));
