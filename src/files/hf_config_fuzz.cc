@@ -1,5 +1,4 @@
 // Any text as config.json and generation_config.json, separated by a NUL.
-#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -18,11 +17,11 @@ void sluice::FuzzInput(std::string_view text) {
   // What code behind files/ relies on.
   CHECK(config->layers.size() == static_cast<size_t>(config->num_layers));
   CHECK(config->num_heads % config->num_kv_heads == 0);
-  const bool any_rope = std::any_of(config->layers.begin(), config->layers.end(),
-                                    [](const auto& layer) { return layer.use_rope; });
-  CHECK(!any_rope ||
-        (config->rope.rotary_dims % 2 == 0 && config->rope.rotary_dims <= config->head_dim));
   for (const LayerConfig& layer : config->layers) {
+    if (layer.use_rope) {
+      const RopeConfig& rope = layer.local_rope ? config->local_rope : config->rope;
+      CHECK(rope.rotary_dims % 2 == 0 && rope.rotary_dims <= config->head_dim_of(layer));
+    }
     if (layer.kind == LayerKind::kShortConv) CHECK(config->short_conv.kernel >= 2);
     if (!HasState(layer.kind) || layer.kind == LayerKind::kShortConv) continue;
     CHECK((layer.kind == LayerKind::kMamba) == config->linear.mamba);
