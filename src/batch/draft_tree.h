@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "batch/plan.h"
 #include "sluice/limits.h"
 
 namespace sluice::batch {
@@ -29,6 +30,16 @@ inline int32_t FirstBranch(std::span<const int32_t> parents) {
   int32_t count = 0;
   while (count < static_cast<int32_t>(parents.size()) && parents[count] == count) ++count;
   return count;
+}
+
+// What the drafts of an entry follow; nothing where it has no tree. REQUIRES: the plan has so many.
+inline std::span<const int32_t> ParentsOf(const BatchPlan& plan, const PlanEntry& entry) {
+  if (entry.tree < 0) return {};
+  return std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1);
+}
+// Index into BatchPlan::tokens of the token before all drafts of an entry that has a tree.
+inline int32_t RootOf(const PlanEntry& entry) {
+  return entry.token_begin + entry.query_tokens - entry.logits_count;
 }
 
 inline DraftDepths Depths(std::span<const int32_t> parents) {

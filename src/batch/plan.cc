@@ -208,7 +208,7 @@ const char* BrokenRule(const BatchPlan& plan) {
     }
     if (entry.tree < 0) continue;
     if (!InRange(entry.tree, int64_t{entry.logits_count} - 1, plan.parents.size()) ||
-        !IsTree(std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1))) {
+        !IsTree(ParentsOf(plan, entry))) {
       return "an entry's tree";
     }
   }

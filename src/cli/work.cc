@@ -12,7 +12,7 @@ bool IsEmbedding(std::string_view name) {
   return name == "token_embd.weight" || name.ends_with("embed_tokens.weight") ||
          name == "backbone.embeddings.weight";
 }
-// The same of what layers are given, of which no matrix is.
+// The table of what each layer is given of a token, of which a token reads one row.
 bool IsLayerTable(std::string_view name) {
   return name == "per_layer_token_embd.weight" || name.ends_with("embed_tokens_per_layer.weight");
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "device/staging.h"
+#include "exec/experts_on.h"
 
 namespace sluice::exec {
 namespace {
@@ -11,14 +12,6 @@ namespace {
 // Between two copies to the host: what is shown follows the load by this much, and a step pays for
 // one copy in many.
 constexpr int64_t kFetchEveryUs = 250'000;
-
-std::vector<int> ExpertLayers(const files::ModelConfig& config) {
-  std::vector<int> layers;
-  for (int layer = 0; layer < static_cast<int>(config.layers.size()); ++layer) {
-    if (config.layers[layer].experts) layers.push_back(layer);
-  }
-  return layers;
-}
 
 }  // namespace
 

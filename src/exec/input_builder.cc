@@ -168,7 +168,7 @@ bool InputBuilder::CheckTree(const batch::BatchPlan& plan, size_t index, Status*
   const int64_t drafts = int64_t{entry.logits_count} - 1;
   bool good = limits_.trees && drafts > 0 && !entry.masked && entry.guesses == 0 &&
               entry.tree + drafts <= static_cast<int64_t>(plan.parents.size()) &&
-              batch::IsTree(std::span(plan.parents).subspan(entry.tree, drafts));
+              batch::IsTree(batch::ParentsOf(plan, entry));
   const int32_t end = entry.token_begin + entry.query_tokens;
   for (int32_t i = 0; good && i <= drafts; ++i) {
     const batch::LogitsRow& row = plan.logits_rows[entry.logits_begin + i];
@@ -458,9 +458,8 @@ void InputBuilder::FillPaths(const PreparedBatch& batch) {
   std::fill_n(paths, batch.shape.tokens * ops::kPathNumbers, 0);
   for (const batch::PlanEntry& entry : batch.plan.entries) {
     if (entry.tree < 0) continue;
-    const int64_t root = int64_t{entry.token_begin} + entry.query_tokens - entry.logits_count;
-    ops::WritePaths(std::span(batch.plan.parents).subspan(entry.tree, entry.logits_count - 1),
-                    paths + root * ops::kPathNumbers);
+    ops::WritePaths(batch::ParentsOf(batch.plan, entry),
+                    paths + int64_t{batch::RootOf(entry)} * ops::kPathNumbers);
   }
 }
 

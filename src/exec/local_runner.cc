@@ -227,10 +227,10 @@ std::string AutomaticDrafts(const files::ModelFiles& files, const device::Device
   return device.facts().runs_beside_host || states ? "none" : "suffix";
 }
 
-// Drafts are trees where the host finds them and each token is drawn as without them.
+// Drafts are trees where a proposer finds two ways and each token is drawn as without them.
 bool WantsTrees(const EngineOptions& options) {
-  const bool host = options.speculate == "suffix" || options.speculate == "ngram";
-  return options.speculate_tree && host && options.speculate_verify == "exact";
+  return options.speculate_tree && options.speculate == "suffix" &&
+         options.speculate_verify == "exact";
 }
 
 Status CheckHead(const files::ModelFiles& files, const EngineOptions& options) {

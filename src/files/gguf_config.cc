@@ -245,7 +245,7 @@ Status GgufConfigReader::ReadLayers() {
   return OkStatus();
 }
 
-// What no model of another architecture says in keys that are read.
+// These keys are read for models whose layers follow a pattern alone.
 Status GgufConfigReader::ReadPatternExperts(ExpertsConfig* experts) const {
   SLUICE_ASSIGN_OR_RETURN(const auto renormalize,
                           file_.Boolean(fields_.Key("expert_weights_norm")));

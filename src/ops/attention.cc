@@ -42,7 +42,7 @@ std::string PathError(const int32_t* path, int64_t place, int64_t first, bool ha
   const int32_t count = path[0];
   if (count < 0 || count >= kPathNumbers) return StrCat("has ", count, " positions elsewhere");
   if (count == 0) return had ? "comes behind one that is aside of it" : "";
-  const int64_t position = place - path[count];
+  const int64_t position = place - AsideOf(path);
   if (position < first) return StrCat("stands at ", position, ", before position ", first);
   for (int32_t i = 1; i <= count; ++i) {
     const int64_t at = position - count + i;
@@ -117,8 +117,8 @@ Status CheckIndices(const Attention::Desc& desc, const Attention::Args& args) {
       return bad("a context of ", context[s], " tokens does not fit ", args.block_table.dims[1],
                  " blocks of ", block_tokens);
     for (int64_t t = start[s]; t < start[s + 1] && !args.paths.empty(); ++t) {
-      const int32_t* const path = PathOf(args, t);
-      const bool had = t > start[s] && PathOf(args, t - 1)[0] > 0;
+      const int32_t* const path = PathOf(args.paths, t);
+      const bool had = t > start[s] && PathOf(args.paths, t - 1)[0] > 0;
       const std::string error =
           PathError(path, context[s] - (start[s + 1] - t), context[s] - count, had);
       if (!error.empty()) return bad("row ", t, " of paths ", error);

@@ -87,10 +87,12 @@ inline constexpr int kPathNumbers = 1 + limits::kDraftTokensMax;
 // Numbers of Attention::Args::plan, enough for every implementation.
 constexpr int64_t AttentionPlanNumbers(int64_t sequences) { return 8 * sequences + 8; }
 
-// The numbers of a row of args.paths. REQUIRES: there are paths, in host memory.
-inline const int32_t* PathOf(const Attention::Args& args, int64_t row) {
-  return args.paths.ptr<int32_t>() + row * args.paths.strides[0];
+// The numbers of a row of Args::paths. REQUIRES: there are paths, in host memory.
+inline const int32_t* PathOf(const Tensor& paths, int64_t row) {
+  return paths.ptr<int32_t>() + row * paths.strides[0];
 }
+// How many places behind its position a row stands in its step: what its path says of its own KV.
+inline int32_t AsideOf(const int32_t* path) { return path[path[0]]; }
 
 // Writes Args::paths of a tree: row 0 is its root, and row 1 + i of it follows row parents[i],
 // which is one before it; paths [1 + parents.size(), kPathNumbers]. Rows stay without a path as

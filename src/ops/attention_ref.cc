@@ -144,9 +144,9 @@ Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attentio
     const int32_t* start = args.query_start.ptr<int32_t>() + s;
     const int64_t context = args.context.ptr<int32_t>()[s];
     for (int64_t t = start[0]; t < start[1]; ++t) {
-      const int32_t* const path = args.paths.empty() ? nullptr : PathOf(args, t);
+      const int32_t* const path = args.paths.empty() ? nullptr : PathOf(args.paths, t);
       const int64_t place = context - (start[1] - t);
-      const int64_t position = path == nullptr || path[0] == 0 ? place : place - path[path[0]];
+      const int64_t position = path == nullptr ? place : place - AsideOf(path);
       for (int h = 0; h < desc.q_heads; ++h) {
         const int64_t column = int64_t{h} * desc.head_dim;
         for (int i = 0; i < desc.head_dim; ++i)

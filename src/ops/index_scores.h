@@ -5,8 +5,6 @@
 // tables are those of attention (ops/attention.h).
 #pragma once
 
-#include <algorithm>
-
 #include "ops/op.h"
 #include "ops/paged_kv.h"
 #include "ops/tensor.h"
@@ -45,20 +43,6 @@ Status CheckArgs(const IndexScores::Desc& desc, const IndexScores::Args& args);
 // Rows, contexts and the block ids that will be read make sense. REQUIRES: CheckArgs is ok; they
 // lie in host memory.
 Status CheckIndices(const IndexScores::Desc& desc, const IndexScores::Args& args);
-
-// Calls body(row, sequence, position) for the rows of a call that are no padding, by their number
-// in the call. REQUIRES: CheckIndices is ok.
-template <class Body>
-void ForScoredRows(const IndexScores::Args& args, const Body& body) {
-  const int32_t* start = args.query_start.ptr<int32_t>();
-  const int64_t first = args.first_row, end = first + args.q.dims[0];
-  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
-    const int64_t context = args.context.ptr<int32_t>()[s];
-    for (int64_t t = std::max<int64_t>(first, start[s]); t < std::min<int64_t>(end, start[s + 1]);
-         ++t)
-      body(t - first, s, context - (start[s + 1] - t));
-  }
-}
 
 Support RefIndexScoresSupports(const IndexScores::Desc& desc, const device::DeviceFacts& facts);
 Status RefIndexScores(device::Stream& stream, const IndexScores::Desc& desc,

@@ -20,6 +20,20 @@ float KeyAt(const IndexScores::Args& args, int64_t sequence, int64_t position, i
   return value * args.kv.k_scale.ptr<float>()[block * args.kv.k_scale.strides[0] + offset];
 }
 
+// Calls body(row, sequence, position) for the rows of a call that are no padding, by their number
+// in the call. REQUIRES: CheckIndices is ok.
+template <class Body>
+void ForScoredRows(const IndexScores::Args& args, const Body& body) {
+  const int32_t* start = args.query_start.ptr<int32_t>();
+  const int64_t first = args.first_row, end = first + args.q.dims[0];
+  for (int64_t s = 0; s < args.context.dims[0]; ++s) {
+    const int64_t context = args.context.ptr<int32_t>()[s];
+    for (int64_t t = std::max<int64_t>(first, start[s]); t < std::min<int64_t>(end, start[s + 1]);
+         ++t)
+      body(t - first, s, context - (start[s + 1] - t));
+  }
+}
+
 }  // namespace
 
 Support RefIndexScoresSupports(const IndexScores::Desc& desc, const device::DeviceFacts&) {

@@ -57,9 +57,9 @@ Status CheckArgs(const LatentAttention::Desc& desc, const LatentAttention::Args&
   return check.status();
 }
 
-int64_t ListedOf(const LatentAttention::Args& args, int64_t row) {
-  const int32_t* list = args.listed.ptr<int32_t>() + row * args.listed.strides[0];
-  const int32_t* end = list + args.listed.dims[1];
+int64_t ListedOf(const Tensor& listed, int64_t row) {
+  const int32_t* list = listed.ptr<int32_t>() + row * listed.strides[0];
+  const int32_t* end = list + listed.dims[1];
   return std::find_if(list, end, [](int32_t position) { return position < 0; }) - list;
 }
 
@@ -73,7 +73,7 @@ Status CheckIndices(const LatentAttention::Desc& desc, const LatentAttention::Ar
     for (int64_t t = start[s]; t < start[s + 1]; ++t) {
       const int32_t* list = args.listed.ptr<int32_t>() + t * args.listed.strides[0];
       const int64_t position = args.context.ptr<int32_t>()[s] - (start[s + 1] - t);
-      const int64_t count = ListedOf(args, t);
+      const int64_t count = ListedOf(args.listed, t);
       bool ascends = count > 0;
       for (int64_t i = 1; i < count; ++i) ascends = ascends && list[i - 1] < list[i];
       if (ascends && list[count - 1] <= position) continue;

@@ -54,7 +54,7 @@ Status CheckArgs(const LatentAttention::Desc& desc, const LatentAttention::Args&
 Status CheckIndices(const LatentAttention::Desc& desc, const LatentAttention::Args& args);
 
 // How many positions are listed for row `row`. REQUIRES: host memory.
-int64_t ListedOf(const LatentAttention::Args& args, int64_t row);
+int64_t ListedOf(const Tensor& listed, int64_t row);
 
 Support RefLatentAttentionSupports(const LatentAttention::Desc& desc,
                                    const device::DeviceFacts& facts);

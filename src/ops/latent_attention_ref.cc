@@ -39,7 +39,7 @@ std::vector<double> ListedRows(const LatentAttention::Args& args, int64_t s, int
   const int32_t* blocks = args.block_table.ptr<int32_t>() + s * args.block_table.strides[0];
   const int32_t* list = args.listed.ptr<int32_t>() + t * args.listed.strides[0];
   std::vector<double> rows;
-  for (int64_t i = 0; i < ListedOf(args, t); ++i) {
+  for (int64_t i = 0, count = ListedOf(args.listed, t); i < count; ++i) {
     const int64_t block = blocks[list[i] / k.dims[2]], offset = list[i] % k.dims[2];
     float scale = 1.0f;
     if (KvHasScales(k.dtype)) scale = scales.ptr<float>()[block * scales.strides[0] + offset];

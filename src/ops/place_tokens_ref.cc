@@ -104,8 +104,8 @@ Status RefPlaceTokens(device::Stream&, const PlaceTokens::Desc& desc,
   for (int64_t s = 0; s < sequences; ++s) placer.Place(s);
   const int64_t placed = args.query_start.ptr<int32_t>()[sequences];
   for (int64_t t = 0; t < placed && !args.paths.empty(); ++t) {
-    const int32_t* const path = args.paths.ptr<int32_t>() + t * args.paths.strides[0];
-    if (path[0] > 0 && path[0] < kPathNumbers) args.positions.ptr<int32_t>()[t] -= path[path[0]];
+    const int32_t* const path = PathOf(args.paths, t);
+    if (path[0] >= 0 && path[0] < kPathNumbers) args.positions.ptr<int32_t>()[t] -= AsideOf(path);
   }
   std::fill(args.positions.ptr<int32_t>() + placed, args.positions.ptr<int32_t>() + tokens, 0);
   std::fill(args.kv_slots.ptr<int32_t>() + placed, args.kv_slots.ptr<int32_t>() + tokens, -1);

@@ -43,12 +43,6 @@ size_t KnownBytes(int slots) {
          AlignUp(static_cast<size_t>(slots) * batch::kKnownTokens * sizeof(int32_t));
 }
 
-// What the drafts of an entry that has a tree follow; else nothing.
-std::span<const int32_t> ParentsOf(const BatchPlan& plan, const PlanEntry& entry) {
-  if (entry.tree < 0) return {};
-  return std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1);
-}
-
 ops::Tensor RowTensor(const device::View& view, int64_t rows) {
   return ops::Dense(view, DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
 }
@@ -192,7 +186,7 @@ void Sampler::TellPath(const BatchPlan& plan, const PlanEntry& entry,
                        std::span<const int32_t> parents, int draft, int* told) {
   SlotState& slot = slots_[entry.slot];
   for (; *told > 0; --*told) slot.RemoveLast();
-  const int32_t root = entry.token_begin + entry.query_tokens - entry.logits_count;
+  const int32_t root = batch::RootOf(entry);
   std::array<int32_t, limits::kDraftTokensMax> path;
   int count = 0;
   for (int at = draft; at > 0; at = parents[at - 1]) path[count++] = plan.tokens[root + at];
@@ -205,7 +199,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
   // Where it stands on the device, its rows count from there.
   const bool goes_on = plan.tokens[entry.token_begin] == batch::kLastDrawn;
   const bool tree = entry.tree >= 0;
-  const auto parents = ParentsOf(plan, entry);
+  const auto parents = batch::ParentsOf(plan, entry);
   const batch::DraftDepths depths = batch::Depths(parents);
   int drafts = 0, told = 0, sampled = 0;
   for (int i = 0; i < entry.logits_count; ++i) {
@@ -508,38 +502,14 @@ batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResu
   return token;
 }
 
-// Goes from the root to the draft that was drawn there, and on from that one.
-void Sampler::CollectTree(const BatchPlan& plan, const PlanEntry& entry, const Step& step,
-                          batch::StepResult* result) {
-  const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data());
-  const auto parents = ParentsOf(plan, entry);
-  const int32_t branch = batch::FirstBranch(parents);
-  const int32_t root = entry.token_begin + entry.query_tokens - entry.logits_count;
-  SlotState& slot = slots_[entry.slot];
-  batch::ResultEntry out;
-  out.sequence = entry.sequence;
-  out.token_begin = static_cast<int32_t>(result->tokens.size());
-  out.score_begin = static_cast<int32_t>(result->scores.size());
-  for (int32_t at = 0; at >= 0;) {
-    const int64_t row = entry.logits_begin + at;
-    const ops::SampleOutput& output = outputs[row];
-    if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
-    result->tokens.push_back(Token(step, row, result));
-    slot.Append(output.token);
-    if (at > branch) ++out.aside;
-    int32_t next = -1;
-    for (int32_t i = static_cast<int32_t>(parents.size()); i-- > at && !output.degenerate;) {
-      if (parents[i] == at && plan.tokens[root + i + 1] == output.token) next = i + 1;
-    }
-    at = next;
-  }
-  out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
-  result->entries.push_back(out);
-}
-
+// Of a tree it goes from the root to the draft that was drawn there, and on from that one: parents
+// stand before those that follow them.
 void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const Step& step,
                            batch::StepResult* result) {
   const auto* outputs = reinterpret_cast<const ops::SampleOutput*>(step.outputs_.data());
+  const auto parents = batch::ParentsOf(plan, entry);
+  const int32_t root = batch::RootOf(entry), branch = batch::FirstBranch(parents);
+  int32_t at = 0, drawn = -1;  // the row that was kept last, and what it drew
   SlotState& slot = slots_[entry.slot];
   batch::ResultEntry out;
   out.sequence = entry.sequence;
@@ -560,10 +530,16 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
     } else if (plan_row.purpose == RowPurpose::kSample) {
       slot.Await(-1);
     }
-    if (!open || !output.kept) continue;  // rows past the accepted length, degenerate or not
+    const bool kept = parents.empty()
+                          ? output.kept
+                          : i == 0 || (parents[i - 1] == at && plan.tokens[root + i] == drawn);
+    if (!open || !kept) continue;  // rows past the accepted length, degenerate or not
     if (output.degenerate) out.status = batch::RowStatus::kDegenerate;
     result->tokens.push_back(Token(step, row, result));
     slot.Append(output.token);
+    if (!parents.empty() && i > branch) ++out.aside;
+    at = i;
+    drawn = output.degenerate ? -1 : output.token;
   }
   out.token_count = static_cast<int32_t>(result->tokens.size()) - out.token_begin;
   out.score_count = static_cast<int32_t>(result->scores.size()) - out.score_begin;
@@ -572,13 +548,7 @@ void Sampler::CollectEntry(const BatchPlan& plan, const PlanEntry& entry, const 
 
 void Sampler::Collect(const BatchPlan& plan, const Step& step, batch::StepResult* result) {
   result->Reset(plan.step);
-  for (const PlanEntry& entry : plan.entries) {
-    if (entry.tree >= 0) {
-      CollectTree(plan, entry, step, result);
-    } else {
-      CollectEntry(plan, entry, step, result);
-    }
-  }
+  for (const PlanEntry& entry : plan.entries) CollectEntry(plan, entry, step, result);
   if (step.distribution_rows_ > 0) {
     result->distribution_size = static_cast<int32_t>(options_.vocab);
     const size_t at = LayoutOf(step.ran_rows_, 0).distributions;

@@ -184,8 +184,6 @@ class Sampler {
   void SetOutputs(const device::View& outputs, int64_t rows, int64_t distribution_rows,
                   ops::Sample::Args* args) const;
   Status Reserve(device::Stream* stream, size_t bytes, device::Buffer* buffer) const;
-  void CollectTree(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
-                   batch::StepResult* result);
   void CollectEntry(const batch::BatchPlan& plan, const batch::PlanEntry& entry, const Step& step,
                     batch::StepResult* result);
   batch::ResultToken Token(const Step& step, int64_t row, batch::StepResult* result) const;

@@ -201,7 +201,7 @@ void Scheduler::AdvanceKv(Sequence* sequence, const Booked& booked,
       std::min(before + entry.token_count - entry.aside, known - sequence->computed);
   sequence->computed += kept;
   sequence->planned -= booked.query - kept;
-  sequence->aside = known - sequence->computed - 1;
+  sequence->aside = entry.aside;
 }
 
 }  // namespace sluice::schedule

@@ -133,8 +133,8 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   const int32_t again = std::clamp(budget->tokens, 0, sequence->aside), rows = 1 + again;
   const int32_t length = sequence->planned + rows;
   auto drafts = static_cast<int32_t>(sequence->drafts.size());
-  if (sequence->aside > 0)
-    drafts = again < sequence->aside ? 0 : std::min(drafts, options_.max_draft_tokens - again);
+  // A sequence has no more rows in a step than with as many drafts as it may have.
+  drafts = again < sequence->aside ? 0 : std::min(drafts, options_.max_draft_tokens - again);
   const bool known = drafts == 0 && sequence->drawn_in_slot && sequence->guessed > 0;
   if (known) {
     drafts = std::min(

@@ -126,7 +126,7 @@ batch::StepResult FakeDevice::Run(const batch::BatchPlan& plan,
     const batch::PlanEntry& entry = plan.entries[e];
     EntryRun& run = runs.emplace_back(EntryRun{plan, entry, FirstOf(plan, entry), {}, {}});
     if (entry.tree >= 0) {
-      run.parents = std::span(plan.parents).subspan(entry.tree, entry.logits_count - 1);
+      run.parents = batch::ParentsOf(plan, entry);
       Require(batch::IsTree(run.parents), "sequence ", entry.sequence, " has no tree of drafts");
       run.root = entry.query_tokens - entry.logits_count;
       run.depths = batch::Depths(run.parents);

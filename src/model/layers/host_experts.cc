@@ -5,14 +5,18 @@
 #include <numeric>
 #include <vector>
 
+#include "base/check.h"
 #include "base/str_cat.h"
-#include "device/alignment.h"
 #include "model/layers/decoder_params.h"
 #include "ops/call_list.h"
-#include "ops/element.h"
+#include "ops/formats/rows.h"
 
 namespace sluice::model::layers {
 namespace {
+
+device::GraphSupport GraphsOf(const device::DeviceFacts& facts) {
+  return facts.captures_host_calls ? device::GraphSupport::kFull : device::GraphSupport::kPiecewise;
+}
 
 using device::CopyItem;
 using device::View;
@@ -86,8 +90,7 @@ Result<std::unique_ptr<HostExperts>> HostExperts::Make(device::Device& device, c
     record.op = kName;
     record.shape = StrCat(binder.options.host_layers.size(), " layers");
     record.chosen = "experts on the host";
-    record.graphs =
-        facts.captures_host_calls ? device::GraphSupport::kFull : device::GraphSupport::kPiecewise;
+    record.graphs = GraphsOf(facts);
     binder.options.records->push_back(std::move(record));
   }
   return experts;
@@ -174,10 +177,9 @@ Status HostExperts::operator()(device::Stream& stream, const ExpertProducts& pro
   const int64_t tokens = batch.tokens();
   const ops::Tensor given = a.expert_out.Rows(0, tokens);
   if (stream.lists_calls()) {
-    const auto graphs = device_.facts().captures_host_calls ? device::GraphSupport::kFull
-                                                            : device::GraphSupport::kPiecewise;
     static_cast<ops::CallList&>(stream).Add(
-        {kName, graphs, [this, products = &products, batch, a, given](device::Stream& on) {
+        {kName, GraphsOf(device_.facts()),
+         [this, products = &products, batch, a, given](device::Stream& on) {
            return Exchange(on, *products, batch, a, given);
          }});
   } else {
@@ -230,11 +232,10 @@ Status HostExperts::Compute(const ExpertProducts& products, int64_t tokens) cons
   const Activations a = Activations::Slice(workspace_.view(), config_, options_, rows, 0);
   ExpertProducts::Args args;
   args.x = on_host(x_, activation_, config_.hidden_size);
-  if (activation_ != options_.activation) {
-    for (int64_t i = 0; i < args.x.size(); ++i) {
-      const float value = ops::LoadElement(activation_, x_.data(), i);
-      ops::StoreElement(options_.activation, a.normed.data, i, value);
-    }
+  if (activation_ != DType::kF32) {
+    CHECK(options_.activation == DType::kF32, "the host computes in F32");
+    ops::DequantizeRow(activation_, x_.data(),
+                       {a.normed.ptr<float>(), static_cast<size_t>(args.x.size())});
     args.x = a.normed;
   }
   args.ids = on_host(ids_, DType::kI32, each);

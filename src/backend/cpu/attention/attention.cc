@@ -64,9 +64,7 @@ using Lists = ops::Tensor;
 // Makes the tile, of one token, one over the token's list.
 void TakeList(const Lists& lists, AttentionTile* tile) {
   tile->listed = lists.ptr<int32_t>() + tile->token * lists.strides[0];
-  const int32_t* end = std::find_if(tile->listed, tile->listed + lists.dims[1],
-                                    [](int32_t position) { return position < 0; });
-  tile->context = end - tile->listed;
+  tile->context = ops::ListedOf(lists, tile->token);
   tile->position = tile->context - 1;
 }
 
@@ -83,11 +81,11 @@ void ForTiles(const AttentionCall& call, const Attention::Args& args, const List
     int end = count;
     // What is aside of the first branch, row by row.
     for (; end > 0 && !args.paths.empty(); --end) {
-      const int32_t* const path = ops::PathOf(args, start[s] + end - 1);
+      const int32_t* const path = ops::PathOf(args.paths, start[s] + end - 1);
       if (path[0] == 0) break;
       tile.tokens = 1;
       tile.token = start[s] + end - 1;
-      tile.position = tile.context - count + end - 1 - path[path[0]];
+      tile.position = tile.context - count + end - 1 - ops::AsideOf(path);
       tile.path = path + 1;
       tile.path_from = tile.position + 1 - path[0];
       for (tile.kv_head = 0; tile.kv_head < call.kv_heads; ++tile.kv_head) body(tile);

@@ -112,17 +112,12 @@ SLUICE_KERNEL_INLINE BlockRange RangeOf(const AttentionCall& call, const Attenti
 template <class Body>
 SLUICE_KERNEL_INLINE void ForRuns(const AttentionCall& call, const AttentionTile& tile,
                                   int64_t block, BlockRange range, const Body& body) {
-  if (tile.listed != nullptr) {
-    for (int i = range.first; i < range.end; ++i) {
-      const int64_t position = tile.listed[block + i];
-      body(i, tile.blocks[position / call.block_tokens],
-           tile.kv_head * call.block_tokens + position % call.block_tokens, 1);
-    }
-    return;
-  }
   for (int i = range.first; i < range.end;) {
     int64_t place = block + i, most = range.end - i;
-    if (tile.path != nullptr) {
+    if (tile.listed != nullptr) {
+      place = tile.listed[place];
+      most = 1;
+    } else if (tile.path != nullptr) {
       const int64_t before = tile.path_from - place;
       if (before <= 0) place += tile.path[-before];
       most = before <= 0 ? 1 : before < most ? before : most;

@@ -30,7 +30,7 @@ Border FindBorder(const float* scores, int64_t length, int64_t k) {
   Border border{0, k};
   for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
     std::array<int64_t, kDigits> counts{};
-    // Of keys that agree with the border so far.
+    // The digits above this one, in which a key must agree with the border to be counted.
     const uint64_t above = uint64_t{border.key} >> (shift + kDigitBits);
     for (int64_t p = 0; p < length; ++p) {
       const uint32_t key = KeyOf(scores[p]);

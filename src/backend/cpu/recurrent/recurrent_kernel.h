@@ -114,9 +114,7 @@ struct GatedDeltaKernel {
     }
     const V one = V::Set1(1.0f), sum = V::Load(a);
     (one / (one + Exp(V::Zero() - V::Load(b)))).Store(chunk.beta);
-    // NaN stays NaN: Max gives its second operand, and the logarithm of a NaN is NaN.
-    const V softplus = V::Max(V::Zero(), sum) + Log1p(Exp(V::Zero() - V::Abs(sum)));
-    Exp(V::Zero() - Exp(V::Set1(call.a_log[head])) * softplus).Store(chunk.decay);
+    Exp(V::Zero() - Exp(V::Set1(call.a_log[head])) * Softplus(sum)).Store(chunk.decay);
   }
 
   static float InverseLength(const float* x, int64_t n) {

@@ -30,8 +30,7 @@ struct SelectiveScanKernel {
     chunk.tokens = tokens;
     for (int t = 0; t < tokens; ++t) {
       const V sum = V::LoadFirst(call.dt + (row + t) * call.dt_stride + first, lanes) + bias;
-      // NaN stays NaN: Max gives its second operand, and the logarithm of a NaN is NaN.
-      const V step = V::Max(V::Zero(), sum) + Log1p(Exp(V::Zero() - V::Abs(sum)));
+      const V step = Softplus(sum);
       const V x = V::LoadFirst(call.x + (row + t) * call.x_stride + first, lanes);
       step.Store(chunk.step + t * kLanes);
       (step * x).Store(chunk.learnt + t * kLanes);

@@ -45,8 +45,7 @@ struct SsdKernel {
     V step = V::Set1(1.0f);
     if (call.dt != nullptr) {
       const V sum = V::Load(dt) * V::Set1(call.dt_scale) + V::Set1(call.dt_bias[head]);
-      // NaN stays NaN: Max gives its second operand, and the other term is none either.
-      step = V::Max(V::Zero(), sum) + Log1p(Exp(V::Zero() - V::Abs(sum)));
+      step = Softplus(sum);
     }
     step.Store(chunk.step);
     Exp(step * V::Set1(call.a[head])).Store(chunk.decay);

@@ -47,6 +47,12 @@ inline V Log1p(V u) {
   return V::Fma(p * square, twice, twice);
 }
 
+// log(1 + e^x). NaN stays NaN: Max gives its second operand, and the logarithm of a NaN is NaN.
+template <class V>
+inline V Softplus(V x) {
+  return V::Max(V::Zero(), x) + Log1p(Exp(V::Zero() - V::Abs(x)));
+}
+
 // tanh(x), below 3 ulp, from e^(2|x|) - 1 so that small x keep their digits.
 template <class V>
 inline V Tanh(V x) {

@@ -5,23 +5,9 @@
 
 #include "backend/cuda/attention/index_params.h"
 #include "backend/cuda/attention/walk.cuh"
+#include "backend/cuda/simt/sequence.cuh"
 
 namespace sluice::cuda {
-
-// The sequence of a step's row, or -1: padding. Starts ascend.
-__device__ inline int SequenceOfRow(const int32_t* query_start, int sequences, int row) {
-  if (sequences == 0 || row >= query_start[sequences]) return -1;
-  int low = 0, high = sequences;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (query_start[middle] <= row) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
 
 // A row of the call and the positions that it is scored for.
 struct IndexRow {
@@ -30,7 +16,7 @@ struct IndexRow {
   __device__ IndexRow(const IndexParams& p, int of_call) : row(of_call), length(0) {
     const AttentionParams& rows = p.rows;
     const int of_step = p.first_row + of_call;
-    sequence = SequenceOfRow(rows.query_start, rows.sequences, of_step);
+    sequence = SequenceOf(rows.query_start, rows.sequences, of_step);
     if (sequence < 0) return;
     const int64_t room = int64_t{rows.blocks_max} * rows.block_tokens;
     const int64_t seen =

@@ -1,7 +1,6 @@
 #include "backend/cuda/linear/f8_config.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "backend/cuda/linear/f8_kernel_list.h"
 
@@ -26,8 +25,11 @@ constexpr T DivideUp(T a, T b) {
   return (a + b - 1) / b;
 }
 
+// Experts that have rows, if as many as can do; a product that is not grouped has one.
+int64_t Served(const F8Shape& shape) { return std::clamp<int64_t>(shape.experts, 1, shape.m); }
+
 int64_t TokenTiles(const F8Kernel& kernel, const F8Shape& shape) {
-  const int64_t served = std::clamp<int64_t>(shape.experts, 1, shape.m);
+  const int64_t served = Served(shape);
   return served * DivideUp<int64_t>(DivideUp<int64_t>(shape.m, served), kernel.tokens);
 }
 
@@ -43,9 +45,8 @@ int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows, int64_t cl
 constexpr int64_t kSharedPercent = 145;
 bool MayShare(const F8Kernel& kernel, const F8Shape& shape) {
   constexpr int64_t kFewTokens = 16;
-  const int64_t served = std::clamp<int64_t>(shape.experts, 1, shape.m);
   return F8LeavesRoom(kernel.tokens, kernel.groups) &&
-         std::min<int64_t>(kernel.tokens, DivideUp<int64_t>(shape.m, served)) > kFewTokens;
+         std::min<int64_t>(kernel.tokens, DivideUp<int64_t>(shape.m, Served(shape))) > kFewTokens;
 }
 
 struct Residence {
@@ -57,11 +58,10 @@ struct Residence {
 // each multiprocessor gets its share.
 int64_t ReadNanoseconds(const F8Shape& shape) {
   constexpr int64_t kBytes = 4200, kOfUnits = 132;
-  const int64_t served = std::clamp<int64_t>(shape.experts, 1, shape.m);
-  return served * shape.n * shape.k / kBytes * kOfUnits / std::max(1, shape.compute_units);
+  return Served(shape) * shape.n * shape.k / kBytes * kOfUnits / std::max(1, shape.compute_units);
 }
 
-// With one or two thread blocks to a multiprocessor, whichever is faster.
+// A kernel runs with one or with two thread blocks to a multiprocessor, whichever is faster.
 Residence ResidenceOf(const F8Kernel& kernel, const F8Shape& shape) {
   const int64_t alone = std::max(1, shape.compute_units / kernel.cluster);
   const int64_t units = DivideUp<int64_t>(shape.k, kF8Unit);
@@ -109,10 +109,15 @@ F8Plan PlanF8With(const F8Kernel& kernel, const F8Shape& shape) {
 }
 
 F8Plan PlanF8(const F8Shape& shape) {
-  const auto faster = [&](const F8Kernel& a, const F8Kernel& b) {
-    return ResidenceOf(a, shape).nanoseconds < ResidenceOf(b, shape).nanoseconds;
-  };
-  return PlanF8With(*std::min_element(std::begin(kKernels), std::end(kKernels), faster), shape);
+  const F8Kernel* best = nullptr;
+  int64_t least = 0;
+  for (const F8Kernel& kernel : kKernels) {
+    const int64_t takes = ResidenceOf(kernel, shape).nanoseconds;
+    if (best != nullptr && takes >= least) continue;
+    best = &kernel;
+    least = takes;
+  }
+  return PlanF8With(*best, shape);
 }
 
 F8Scratch F8ScratchOf(int64_t m, int64_t k, bool by_block) {

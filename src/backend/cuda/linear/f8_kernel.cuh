@@ -211,12 +211,12 @@ struct F8Linear {
   };
   // One warp, which fetches x, makes scales, or both.
   template <bool kFetches, bool kScalesToo>
-  __device__ void FetchTokens() {
+  __device__ void BringTokens() {
     if (kFetches && lane == 0) PrefetchMap(&p.x);
     WaitForInputs();
     const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
     ForTiles([&](const F8Tile& tile) {
-      // Of every second stage each: they are asked for two stages before they are needed.
+      // Each has every second stage, whose scales are asked for two stages before they are needed.
       StageScales even, odd;
       if constexpr (kScalesToo) {
         LoadScales(0, tile, even);
@@ -548,8 +548,8 @@ struct F8Linear {
     } else {
       if constexpr (kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
       if (warp == kWarps && lane == 0) FetchWeight();
-      if (warp == kWarps + 1) FetchTokens<true, kBlocks && kGroups == 1>();
-      if (kBlocks && kGroups == 2 && warp > kWarps + 1) FetchTokens<false, true>();
+      if (warp == kWarps + 1) BringTokens<true, kBlocks && kGroups == 1>();
+      if (kBlocks && kGroups == 2 && warp > kWarps + 1) BringTokens<false, true>();
     }
     // Until others have arrived here, they may still write to this thread block's shared memory.
     if constexpr (kCluster > 1) {

@@ -4,6 +4,7 @@
 #include "backend/cuda/recurrent/state_step.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
+#include "backend/cuda/simt/sequence.cuh"
 
 namespace sluice::cuda {
 namespace {
@@ -28,7 +29,7 @@ template <class T>
 __device__ void Convolve(const ShortConvParams& p) {
   const int64_t token = blockIdx.x;
   const int64_t channel = int64_t{blockIdx.y} * kShortConvThreads + threadIdx.x;
-  const int sequence = SequenceOf(p.table, token);
+  const int sequence = SequenceOf(p.table.query_start, p.table.sequences, token);
   if (sequence < 0 || channel >= p.channels) return;
   const StateStep step = StateStepOf(p.table, sequence);
   const float* old = OldState(p, step);

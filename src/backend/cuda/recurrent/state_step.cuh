@@ -50,19 +50,4 @@ __device__ inline StateStep StateStepOf(const StateTableParams& table, int seque
   return step;
 }
 
-// The sequence whose rows hold `row`, or -1. Starts ascend.
-__device__ inline int SequenceOf(const StateTableParams& table, int64_t row) {
-  if (table.sequences == 0 || row >= table.query_start[table.sequences]) return -1;
-  int low = 0, high = table.sequences;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (table.query_start[middle] <= row) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
 }  // namespace sluice::cuda
