@@ -13,26 +13,14 @@
 // those of the next tile while outputs are written.
 #pragma once
 
+#include "backend/cuda/linear/f8_outputs.cuh"
 #include "backend/cuda/linear/f8_params.h"
 #include "backend/cuda/linear/linear_kernel.cuh"
 #include "backend/cuda/simt/bulk_copy.cuh"
 #include "backend/cuda/simt/dependence.cuh"
-#include "backend/cuda/simt/element.cuh"
 #include "backend/cuda/simt/warpgroup.cuh"
 
 namespace sluice::cuda {
-
-// Four neighbouring elements, where addresses allow words of four.
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-  T v[4];
-};
-
-// Rows [row, row + Rows()) of an expert's W and the tokens from `token` on, which end before `end`.
-// A product that is not grouped has one expert.
-struct F8Tile {
-  int row, token, end, expert;
-};
 
 // kBlocks: scales differ along k. kGrouped: each token is multiplied by the weight of its expert.
 template <int kTokens, int kGroups, int kCluster, bool kBlocks, bool kGrouped>
@@ -41,7 +29,6 @@ struct F8Linear {
   static constexpr int kUnits = F8UnitsPerStage(kTokens);
   static constexpr int kShare = kTokens / kCluster;  // tokens of x that a thread block fetches
   static constexpr int kWarps = 4 * kGroups;
-  static constexpr int kTurn = F8TurnTokens(kTokens);
   static constexpr int kSums = kTokens / 2, kPartial = kChunk / 2;
   // Tokens whose scales a thread has at a time, and how many it has.
   static constexpr int kScaledTokens = kChunks > 1 ? kChunk / 2 : kChunk;
@@ -52,6 +39,8 @@ struct F8Linear {
   static constexpr int kScaleWarps = kGroups == 1 ? 1 : 2;
   static constexpr int kLaneScales = kUnits * kTokens / 32 / kScaleWarps;
   static constexpr int kLaneUnits = kTokens >= 32 ? kUnits : kLaneScales;  // that they are of
+  // Stages whose scales a lane has asked for; with few tokens a stage is read faster than a scale.
+  static constexpr int kScalesAhead = kTokens <= 16 ? 8 : 2;
   static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
 
   const F8LinearParams& p;
@@ -209,23 +198,33 @@ struct F8Linear {
   struct StageScales {
     float x[kLaneScales], w[kLaneUnits][kScaleBlocks];
   };
-  // One warp, which fetches x, makes scales, or both.
+  // One warp, which fetches x, makes scales, or both. Scales are asked for kScalesAhead stages
+  // before they are needed, and those of W's first ones before the wait for x.
   template <bool kFetches, bool kScalesToo>
   __device__ void BringTokens() {
     if (kFetches && lane == 0) PrefetchMap(&p.x);
-    WaitForInputs();
     const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
+    StageScales scales[kScalesAhead];
+    bool waited = kGrouped || kTokens > 16;
+    if (waited) WaitForInputs();
     ForTiles([&](const F8Tile& tile) {
-      // Each has every second stage, whose scales are asked for two stages before they are needed.
-      StageScales even, odd;
       if constexpr (kScalesToo) {
-        LoadScales(0, tile, even);
-        LoadScales(kUnits, tile, odd);
+#pragma unroll
+        for (int i = 0; i < kScalesAhead; ++i) LoadWeightScales(i * kUnits, tile, scales[i]);
+      }
+      if (!waited) WaitForInputs();
+      waited = true;
+      if constexpr (kScalesToo) {
+#pragma unroll
+        for (int i = 0; i < kScalesAhead; ++i) LoadTokenScales(i * kUnits, tile, scales[i]);
       }
 #pragma unroll 1
-      for (int unit = 0; unit < units; unit += 2 * kUnits) {
-        FetchStage<kFetches, kScalesToo>(unit, tile, rank, even);
-        if (unit + kUnits < units) FetchStage<kFetches, kScalesToo>(unit + kUnits, tile, rank, odd);
+      for (int unit = 0; unit < units; unit += kScalesAhead * kUnits) {
+#pragma unroll
+        for (int i = 0; i < kScalesAhead; ++i) {
+          const int at = unit + i * kUnits;
+          if (i == 0 || at < units) FetchStage<kFetches, kScalesToo>(at, tile, rank, scales[i]);
+        }
       }
     });
   }
@@ -237,7 +236,8 @@ struct F8Linear {
     if (kFetches && lane == 0) FetchTokens(unit, count, tile.token, rank);
     if constexpr (kScalesToo) {
       StoreScales(scales);
-      LoadScales(unit + 2 * kUnits, tile, scales);
+      LoadWeightScales(unit + kScalesAhead * kUnits, tile, scales);
+      LoadTokenScales(unit + kScalesAhead * kUnits, tile, scales);
       __syncwarp();
     }
     const int rows = !kFetches ? 0 : kCluster > 1 ? kTokens : p.x_rows;
@@ -267,10 +267,9 @@ struct F8Linear {
     return first + 32 * i % kTokens + lane;
   }
   // A kind of scales that does not differ along k counts as 1 here.
-  __device__ __forceinline__ void LoadScales(int unit, const F8Tile& tile,
-                                             StageScales& scales) const {
+  __device__ __forceinline__ void LoadTokenScales(int unit, const F8Tile& tile,
+                                                  StageScales& scales) const {
     const float* const x = p.x_scales + int64_t{unit} * p.x_scale_stride + tile.token;
-    const int last = (p.n - 1) / kF8Unit, block = tile.expert * (last + 1);
 #pragma unroll
     for (int i = 0; i < kLaneScales; ++i) {
       const int of_unit = ScaledUnit(i);
@@ -278,6 +277,10 @@ struct F8Linear {
                         ? x[int64_t{of_unit} * p.x_scale_stride + ScaledToken(i)]
                         : 1.0f;
     }
+  }
+  __device__ __forceinline__ void LoadWeightScales(int unit, const F8Tile& tile,
+                                                   StageScales& scales) const {
+    const int last = (p.n - 1) / kF8Unit, block = tile.expert * (last + 1);
 #pragma unroll
     for (int i = 0; i < kLaneUnits; ++i) {
       const int of_unit = kTokens >= 32 ? i : ScaledUnit(i);
@@ -295,13 +298,13 @@ struct F8Linear {
 #pragma unroll
       for (int b = 0; b < kScaleBlocks; ++b) {
         const float w = scales.w[kTokens >= 32 ? 32 * i / kTokens : i][b];
-        StoreShared(StageAt() + ScalesOf(ScaledUnit(i), b) + ScaleAt(ScaledToken(i)),
-                    __fmul_rn(scales.x[i], w));
+        StoreScale(StageAt() + ScalesOf(ScaledUnit(i), b) + ScaleAt(ScaledToken(i)),
+                   __fmul_rn(scales.x[i], w));
       }
     }
   }
 
-  static __device__ __forceinline__ void StoreShared(uint32_t address, float value) {
+  static __device__ __forceinline__ void StoreScale(uint32_t address, float value) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
   }
   static __device__ __forceinline__ float4 SharedFour(uint32_t address) {
@@ -442,100 +445,12 @@ struct F8Linear {
     }
   }
 
-  // What a thread's four rows have for all tokens.
-  struct RowTerms {
-    float scale[4], bias[4];
-  };
-  __device__ __forceinline__ RowTerms TermsOf(int expert, int row) const {
-    RowTerms terms;
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      const int at = min(row + r, p.n - 1);
-      terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? expert * p.n + at : 0];
-      terms.bias[r] =
-          p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, expert * p.bias_stride + at);
-    }
-    return terms;
-  }
-  __device__ __forceinline__ float TokenScale(int token, int end) const {
-    return p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
-  }
-  template <class T>
-  __device__ __forceinline__ void Write(const float* from, const RowTerms& terms, float scale,
-                                        const Four<T>& residual, bool four, int row, int token,
-                                        int end) const {
-    Four<T> out;
-    T* const to = static_cast<T*>(p.out) + token * p.out_stride + row;
-    const T* const add = static_cast<const T*>(p.residual) + token * p.residual_stride + row;
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      if (row + r >= end) return;
-      float v = __fmul_rn(from[r], __fmul_rn(terms.scale[r], scale));
-      if (p.bias != nullptr) v = __fadd_rn(v, terms.bias[r]);
-      if (p.residual != nullptr) v = __fadd_rn(v, ToFloat(four ? residual.v[r] : add[r]));
-      out.v[r] = FromFloat<T>(v);
-      if (!four) to[r] = out.v[r];
-    }
-    if (four) *reinterpret_cast<Four<T>*>(to) = out;
-  }
-
-  // Turns a tile's sums round in shared memory, so that neighbouring threads write neighbouring
-  // rows of a token. What is read from memory is asked for before it is needed, and all at once.
-  template <class T>
-  __device__ __forceinline__ void WriteTile(const F8Tile& tile, const float (&sum)[kSums]) const {
-    constexpr int kEach = kTurn / 8;  // of a thread: the same rows of every eighth token
-    int row = tile.row, token = tile.token;
-    const int group = warp / 4, end = min(row + Rows(), p.n), at = warp % 4 * 32 + lane;
-    float* mine = turn + group * kTurn * kF8TurnPitch;
-    float* to = mine + lane % 4 * 2 * kF8TurnPitch + warp % 4 * 16 + lane / 4;
-    row += group * kF8GroupRows + at % 16 * 4;
-    token += at / 16;
-    const bool four = p.four && row + 4 <= end;
-    const RowTerms terms = TermsOf(tile.expert, row);
-#pragma unroll
-    for (int first = 0; first < kTokens; first += kTurn) {
-      float scale[kEach];
-      Four<T> residual[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int t = token + first + 8 * i;
-        scale[i] = TokenScale(t, tile.end);
-        if (p.residual != nullptr && four && t < tile.end) {
-          residual[i] = *reinterpret_cast<const Four<T>*>(static_cast<const T*>(p.residual) +
-                                                          t * p.residual_stride + row);
-        }
-      }
-      SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
-#pragma unroll
-      for (int j = 0; j < kTurn / 8; ++j) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          to[(8 * j + c % 2) * kF8TurnPitch + c / 2 * 8] = sum[first / 2 + 4 * j + c];
-        }
-      }
-      SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        const int t = token + first + 8 * i;
-        if (t >= tile.end) continue;
-        Write(mine + (at / 16 + 8 * i) * kF8TurnPitch + at % 16 * 4, terms, scale[i], residual[i],
-              four, row, t, end);
-      }
-    }
-  }
-
   __device__ void MultiplyTiles() {
     WaitForInputs();  // for the residual, and for whoever reads out
     ForTiles([&](const F8Tile& tile) {
       float sum[kSums] = {};
       SumTile(kGroups == 1 ? (tile.row + warp * 16) / kF8Unit - tile.row / kF8Unit : 0, sum);
-      if (p.result == DType::kF32) {
-        WriteTile<float>(tile, sum);
-      } else if (p.result == DType::kF16) {
-        WriteTile<__half>(tile, sum);
-      } else {
-        WriteTile<__nv_bfloat16>(tile, sum);
-      }
+      F8Outputs<kTokens, kGroups>{p, turn, warp, lane, Rows()}.WriteTile(tile, sum);
     });
   }
 

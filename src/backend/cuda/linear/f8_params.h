@@ -18,8 +18,8 @@ inline constexpr int kF8GroupRows = 64;
 // Rows of a tile are a multiple of a warp's, which then lie in one block of W's scales.
 inline constexpr int kF8RowsStep = 16;
 inline constexpr int kF8StagesMax = 32;
-// Tokens that a warpgroup turns round at a time when it writes outputs, and the floats from one to
-// the next in shared memory.
+// Tokens that a warpgroup turns round at a time when it writes outputs in F32, and the floats from
+// one to the next in shared memory.
 inline constexpr int kF8TurnTokens = 16;
 inline constexpr int kF8TurnPitch = kF8GroupRows + 4;
 // Scales of x lie by unit; those of a unit take a multiple of so many tokens.
@@ -32,8 +32,12 @@ constexpr int F8UnitsPerStage(int tokens) { return tokens <= 32 ? 4 : tokens <= 
 // Tokens that instructions multiply at a time.
 constexpr int F8Chunk(int tokens) { return tokens < 128 ? tokens : 128; }
 constexpr int F8TurnTokens(int tokens) { return tokens < kF8TurnTokens ? tokens : kF8TurnTokens; }
+// In 16 bits a warp turns 16 tokens by its 16 rows: rows of 32 bytes, so far from each other that
+// eight of them lie in different banks.
+inline constexpr int kF8Turn16Pitch = 48, kF8Turn16Bytes = 16 * kF8Turn16Pitch;
 constexpr int F8TurnBytes(int tokens, int groups) {
-  return groups * F8TurnTokens(tokens) * kF8TurnPitch * 4;
+  const int f32 = F8TurnTokens(tokens) * kF8TurnPitch * 4, f16 = 4 * kF8Turn16Bytes;
+  return groups * (f32 > f16 ? f32 : f16);
 }
 // Of a full and an empty barrier for each stage.
 inline constexpr int kF8BarrierBytes = 2 * 8 * kF8StagesMax;
@@ -93,7 +97,7 @@ struct F8LinearParams {
   int stages = 0, stage_bytes = 0;
   // Whether scales differ along k, or else from row to row.
   bool w_blocks = false, x_blocks = false, w_by_row = false, x_by_row = false;
-  bool four = false;  // bias, residual and out may be accessed by four elements
+  bool wide = false;  // residual and out may be accessed by four elements, in 16 bits by eight
   DType bias_type = DType::kF32;
   DType result = DType::kF32;  // of out and residual
 };

@@ -20,12 +20,10 @@ bool HasBlocks(const Linear::Desc& desc) {
   return desc.weight_scales == WeightScales::kBlock || desc.x_scales == ActivationScales::kBlock;
 }
 
-// Bias, residual and out begin where words of four elements may, in every row.
-bool TakesFours(const Linear::Args& args) {
-  const auto four = [](const ops::Tensor& t) {
-    return t.empty() || RowsBeginAt(t, 4 * static_cast<size_t>(Info(t.dtype).bytes));
-  };
-  return four(args.bias) && four(args.residual) && four(args.out);
+// Rows of residual and out begin where words of four elements may, or of eight in 16 bits.
+bool TakesWords(const Linear::Args& args) {
+  return RowsBeginAt(args.out, kWide) &&
+         (args.residual.empty() || RowsBeginAt(args.residual, kWide));
 }
 
 const char* FunctionOf(const F8Kernel& kernel, const Linear::Desc& desc, bool grouped) {
@@ -127,7 +125,7 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .x_blocks = desc.x_scales == ActivationScales::kBlock,
                            .w_by_row = desc.weight_scales == WeightScales::kRow,
                            .x_by_row = desc.x_scales == ActivationScales::kRow,
-                           .four = TakesFours(args),
+                           .wide = TakesWords(args),
                            .bias_type = desc.activation,
                            .result = ops::OutDType(desc)};
   SLUICE_ASSIGN_OR_RETURN(

@@ -1,0 +1,204 @@
+// How products in F8 are written: a tile's sums, which lie by rows of W, with scales of whole rows,
+// bias and residual.
+#pragma once
+
+#include "backend/cuda/linear/f8_params.h"
+#include "backend/cuda/linear/linear_kernel.cuh"
+#include "backend/cuda/simt/bulk_copy.cuh"
+#include "backend/cuda/simt/element.cuh"
+#include "backend/cuda/simt/mma.cuh"
+
+namespace sluice::cuda {
+
+// Rows [row, row + rows of a tile) of an expert's W and the tokens from `token` on, which end
+// before `end`. A product that is not grouped has one expert.
+struct F8Tile {
+  int row, token, end, expert;
+};
+
+// Of a warp that multiplies: warp w has 16 rows of the tile from 16 w on.
+template <int kTokens, int kGroups>
+struct F8Outputs {
+  static constexpr int kTurn = F8TurnTokens(kTokens), kSums = kTokens / 2;
+
+  const F8LinearParams& p;
+  float* const turn;  // the thread block's places to turn outputs round
+  const int warp, lane;
+  const int rows;  // of a tile
+
+  __device__ __forceinline__ void WriteTile(const F8Tile& tile, const float (&sum)[kSums]) const {
+    if (p.result == DType::kF32) {
+      WriteTileF32(tile, sum);
+    } else if (p.result == DType::kF16) {
+      WriteTile16<__half>(tile, sum);
+    } else {
+      WriteTile16<__nv_bfloat16>(tile, sum);
+    }
+  }
+
+  // What a thread's four rows have for all tokens.
+  struct RowTerms {
+    float scale[4], bias[4];
+  };
+  __device__ __forceinline__ RowTerms TermsOf(int expert, int row) const {
+    RowTerms terms;
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const int at = min(row + r, p.n - 1);
+      terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? expert * p.n + at : 0];
+      terms.bias[r] =
+          p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, expert * p.bias_stride + at);
+    }
+    return terms;
+  }
+  __device__ __forceinline__ float TokenScale(int token, int end) const {
+    return p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
+  }
+  __device__ __forceinline__ void WriteFour(const float* from, const RowTerms& terms, float scale,
+                                            const float4& residual, bool wide, int row, int token,
+                                            int end) const {
+    float out[4];
+    float* const to = static_cast<float*>(p.out) + token * p.out_stride + row;
+    const float* const add =
+        static_cast<const float*>(p.residual) + token * p.residual_stride + row;
+    const float four[4] = {residual.x, residual.y, residual.z, residual.w};
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (row + r >= end) return;
+      out[r] = __fmul_rn(from[r], __fmul_rn(terms.scale[r], scale));
+      if (p.bias != nullptr) out[r] = __fadd_rn(out[r], terms.bias[r]);
+      if (p.residual != nullptr) out[r] = __fadd_rn(out[r], wide ? four[r] : add[r]);
+      if (!wide) to[r] = out[r];
+    }
+    if (wide) *reinterpret_cast<float4*>(to) = {out[0], out[1], out[2], out[3]};
+  }
+
+  // Turns a tile's sums round in shared memory, so that neighbouring threads write neighbouring
+  // rows of a token. What is read from memory is asked for before it is needed, and all at once.
+  __device__ __forceinline__ void WriteTileF32(const F8Tile& tile,
+                                               const float (&sum)[kSums]) const {
+    constexpr int kEach = kTurn / 8;  // of a thread: the same rows of every eighth token
+    int row = tile.row, token = tile.token;
+    const int group = warp / 4, end = min(row + rows, p.n), at = warp % 4 * 32 + lane;
+    float* mine = turn + group * kTurn * kF8TurnPitch;
+    float* to = mine + lane % 4 * 2 * kF8TurnPitch + warp % 4 * 16 + lane / 4;
+    row += group * kF8GroupRows + at % 16 * 4;
+    token += at / 16;
+    const bool wide = p.wide && row + 4 <= end;
+    const RowTerms terms = TermsOf(tile.expert, row);
+#pragma unroll
+    for (int first = 0; first < kTokens; first += kTurn) {
+      float scale[kEach];
+      float4 residual[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int t = token + first + 8 * i;
+        scale[i] = TokenScale(t, tile.end);
+        if (p.residual != nullptr && wide && t < tile.end) {
+          residual[i] = *reinterpret_cast<const float4*>(static_cast<const float*>(p.residual) +
+                                                         t * p.residual_stride + row);
+        }
+      }
+      SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
+#pragma unroll
+      for (int j = 0; j < kTurn / 8; ++j) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          to[(8 * j + c % 2) * kF8TurnPitch + c / 2 * 8] = sum[first / 2 + 4 * j + c];
+        }
+      }
+      SyncSome(kGroups == 1 ? 1 : 1 + group, 128);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        const int t = token + first + 8 * i;
+        if (t >= tile.end) continue;
+        WriteFour(mine + (at / 16 + 8 * i) * kF8TurnPitch + at % 16 * 4, terms, scale[i],
+                  residual[i], wide, row, t, end);
+      }
+    }
+  }
+
+  // Eight neighbouring elements in 16 bits, of which `count` are there.
+  template <class T>
+  static __device__ __forceinline__ uint4 LoadEight(const T* from, int count, bool wide) {
+    if (wide) return *reinterpret_cast<const uint4*>(from);
+    alignas(16) T eight[8];
+#pragma unroll
+    for (int r = 0; r < 8; ++r) eight[r] = r < count ? from[r] : T(0.0f);
+    return *reinterpret_cast<const uint4*>(eight);
+  }
+  template <class T>
+  static __device__ __forceinline__ void StoreEight(T* to, int count, bool wide, const uint4& v) {
+    if (wide) {
+      *reinterpret_cast<uint4*>(to) = v;
+      return;
+    }
+    const T* const eight = reinterpret_cast<const T*>(&v);
+#pragma unroll
+    for (int r = 0; r < 8; ++r) {
+      if (r < count) to[r] = eight[r];
+    }
+  }
+  template <class T>
+  static __device__ __forceinline__ void AddPair(uint32_t pair, float& low, float& high) {
+    const T* const both = reinterpret_cast<const T*>(&pair);
+    low = __fadd_rn(low, ToFloat(both[0]));
+    high = __fadd_rn(high, ToFloat(both[1]));
+  }
+
+  // In 16 bits a warp turns 16 tokens by its 16 rows at a time, and the residual the other way
+  // round before: no warp waits for another. A lane then has eight rows of a token.
+  template <class T>
+  __device__ __forceinline__ void WriteTile16(const F8Tile& tile, const float (&sum)[kSums]) const {
+    const uint32_t mine = SharedAddress(turn) + static_cast<uint32_t>(warp * kF8Turn16Bytes);
+    const uint32_t by_token = mine + lane / 2 * kF8Turn16Pitch + lane % 2 * 16;
+    const uint32_t by_row = mine + (lane / 16 * 8 + lane % 8) * kF8Turn16Pitch + lane / 8 % 2 * 16;
+    const int row = tile.row + warp * 16 + lane % 2 * 8;
+    const int count = min(tile.row + rows, p.n) - row;
+    const bool wide = p.wide && count >= 8;
+    const auto has = [&](int token) {
+      return count > 0 && token < tile.end && (kTokens >= 16 || lane / 2 < kTokens);
+    };
+    float scale[2], bias[2];  // of the two rows whose sums the thread has
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int at = min(tile.row + warp * 16 + lane / 4 + 8 * r, p.n - 1);
+      scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? tile.expert * p.n + at : 0];
+      bias[r] =
+          p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, tile.expert * p.bias_stride + at);
+    }
+#pragma unroll
+    for (int first = 0; first < kTokens; first += 16) {
+      const int token = tile.token + first + lane / 2;
+      if (p.residual != nullptr) {
+        const T* const from = static_cast<const T*>(p.residual) + token * p.residual_stride + row;
+        StoreShared(by_token, has(token) ? LoadEight(from, count, wide) : uint4{});
+        __syncwarp();
+      }
+      float v[8] = {};
+#pragma unroll
+      for (int c = 0; c < 8 && c < kSums; ++c) {
+        const int of = tile.token + first + c / 4 * 8 + lane % 4 * 2 + c % 2;
+        v[c] = __fmul_rn(sum[first / 2 + c], __fmul_rn(scale[c / 2 % 2], TokenScale(of, tile.end)));
+        if (p.bias != nullptr) v[c] = __fadd_rn(v[c], bias[c / 2 % 2]);
+      }
+      if (p.residual != nullptr) {
+        uint32_t add[4];
+        LoadMatricesTransposed(by_row, add);
+        __syncwarp();
+#pragma unroll
+        for (int c = 0; c < 4; ++c) AddPair<T>(add[c], v[2 * c], v[2 * c + 1]);
+      }
+      const uint32_t out[4] = {Pack<T>(v[0], v[1]), Pack<T>(v[2], v[3]), Pack<T>(v[4], v[5]),
+                               Pack<T>(v[6], v[7])};
+      StoreMatricesTransposed(by_row, out);
+      __syncwarp();
+      const uint4 eight = LoadShared(by_token);
+      T* const to = static_cast<T*>(p.out) + token * p.out_stride + row;
+      if (has(token)) StoreEight(to, count, wide, eight);
+      __syncwarp();
+    }
+  }
+};
+
+}  // namespace sluice::cuda
