@@ -212,7 +212,8 @@ const int kRegistered = [] {
       {DType::kQ4_1, DType::kF32},   {DType::kQ5_0, DType::kF32},    {DType::kQ5_1, DType::kF32},
       {DType::kQ8_0, DType::kF32},   {DType::kQ2_K, DType::kF32},    {DType::kQ3_K, DType::kF32},
       {DType::kQ4_K, DType::kF32},   {DType::kQ5_K, DType::kF32},    {DType::kQ6_K, DType::kF32},
-      {DType::kIQ4_NL, DType::kF32}, {DType::kMXFP4, DType::kF32}};
+      {DType::kIQ4_NL, DType::kF32}, {DType::kMXFP4, DType::kF32},   {DType::kQ4_K, DType::kBF16},
+      {DType::kQ6_K, DType::kBF16},  {DType::kQ8_0, DType::kBF16},   {DType::kQ4_0, DType::kBF16}};
   for (const auto& [weight, activation] : kTypes) {
     for (const Shape& shape : kShapes) {
       for (const int64_t m : {1, 8, 16, 32, 64, 128, 512, 2048}) {

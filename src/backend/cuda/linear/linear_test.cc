@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backend/cuda/cuda_test.h"
+#include "backend/cuda/linear/block_wgmma.h"
 #include "backend/cuda/linear/config.h"
 #include "ops/linear.h"
 
@@ -28,7 +29,7 @@ constexpr Types kTypes[] = {
     {DType::kQ8_0, DType::kBF16},  {DType::kIQ4_NL, DType::kBF16}, {DType::kMXFP4, DType::kBF16},
     {DType::kQ2_K, DType::kBF16},  {DType::kQ3_K, DType::kBF16},   {DType::kQ4_K, DType::kBF16},
     {DType::kQ5_K, DType::kBF16},  {DType::kQ6_K, DType::kBF16}};
-constexpr int kRows = 64;
+constexpr int kRows = 64, kMany = 300;
 
 class LinearKernels : public CudaTest, public ::testing::WithParamInterface<Types> {
  protected:
@@ -42,13 +43,15 @@ class LinearKernels : public CudaTest, public ::testing::WithParamInterface<Type
     desc_.weight = weight;
     desc_.activation = activation;
     desc_.n = int64_t{units} * family_->kernels.back().rows;
-    desc_.k = 2 * std::max<int64_t>(Info(weight).block, LinearUnitOf(weight));
+    // Of blocks more than a stage of the kernels for many tokens, with a rest.
+    desc_.k = (IsQuantized(weight) ? 11 : 2) *
+              std::max<int64_t>(Info(weight).block, LinearUnitOf(weight));
     // Bits whose numbers and scales are finite.
     ops::TestNoise noise(7);
     Array w(DType::kU8, {desc_.n, static_cast<int64_t>(RowBytes(weight, desc_.k))});
     for (size_t i = 0; i < w.Count(); ++i)
       w.tensor().data[i] = static_cast<std::byte>((noise.Next() & 0xbf) | 4);
-    x_ = Array(activation, {kRows, desc_.k});
+    x_ = Array(activation, {kMany, desc_.k});
     noise.Fill(x_);
     weight_ = {memory_->Upload(w), weight, ops::LayoutId::kRowMajor, desc_.n, desc_.k};
   }
@@ -103,6 +106,19 @@ TEST_P(LinearKernels, AllGiveARowTheSameBits) {
   const Array numbers(desc_.activation, {1, desc_.n});
   std::copy_n(all.begin(), row, numbers.tensor().data);
   for (size_t i = 0; i < numbers.Count(); ++i) ASSERT_TRUE(std::isfinite(numbers.At(i))) << i;
+}
+
+// As many as have kernels of their own for W in blocks.
+TEST_P(LinearKernels, ManyTokensGiveTheSameBits) {
+  const size_t row = RowBytes(desc_.activation, desc_.n);
+  const std::vector<std::byte> all = Run(0, kMany);
+  EXPECT_TRUE(SuitsBlockWgmma(
+      {.m = kMany, .n = desc_.n, .k = desc_.k, .compute_units = device_->facts().compute_units}));
+  for (const auto& [first, m] : {std::pair{0, 1}, {299, 1}, {100, 64}, {150, 8}, {130, 128}}) {
+    const std::vector<std::byte> some = Run(first, m);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + first * row))
+        << m << " rows from " << first;
+  }
 }
 
 }  // namespace
