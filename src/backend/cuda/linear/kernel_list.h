@@ -35,7 +35,7 @@
   TILE(name, W, 64, 2, 8, 4)
 // Few tokens: blocks whose words lie in few lines are read where they are.
 #define LINEAR_LIST_WORDS(STREAM, TILE, name, W) \
-  STREAM(name, W, 8, 1, 1, 1, 2)                 \
+  STREAM(name, W, 8, 1, 1, 2, 2)                 \
   STREAM(name, W, 32, 1, 4, 1, 2)                \
   TILE(name, W, 64, 1, 8, 2)
 // Those at any even address are fetched first.
