@@ -40,7 +40,7 @@ struct F8Linear {
   static constexpr int kLaneScales = kUnits * kTokens / 32 / kScaleWarps;
   static constexpr int kLaneUnits = kTokens >= 32 ? kUnits : kLaneScales;  // that they are of
   // Stages whose scales a lane has asked for; with few tokens a stage is read faster than a scale.
-  static constexpr int kScalesAhead = kTokens <= 16 ? 8 : 2;
+  static constexpr int kScalesAhead = kTokens <= 16 ? 4 : 2;
   static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
 
   const F8LinearParams& p;
@@ -449,8 +449,10 @@ struct F8Linear {
     WaitForInputs();  // for the residual, and for whoever reads out
     ForTiles([&](const F8Tile& tile) {
       float sum[kSums] = {};
+      const F8Outputs<kTokens, kGroups> outputs = {p, turn, warp, lane, Rows()};
+      const uint4 residual = outputs.FirstResidual(tile);
       SumTile(kGroups == 1 ? (tile.row + warp * 16) / kF8Unit - tile.row / kF8Unit : 0, sum);
-      F8Outputs<kTokens, kGroups>{p, turn, warp, lane, Rows()}.WriteTile(tile, sum);
+      outputs.WriteTile(tile, residual, sum);
     });
   }
 

@@ -26,13 +26,21 @@ struct F8Outputs {
   const int warp, lane;
   const int rows;  // of a tile
 
-  __device__ __forceinline__ void WriteTile(const F8Tile& tile, const float (&sum)[kSums]) const {
+  // What is added to the first 16 tokens in 16 bits, asked for before the sums are there. With many
+  // tokens there are no registers for it.
+  static constexpr bool kAsksEarly = kTokens <= 64;
+  __device__ __forceinline__ uint4 FirstResidual(const F8Tile& tile) const {
+    if (!kAsksEarly || p.residual == nullptr || p.result == DType::kF32) return {};
+    return ResidualOf(tile, 0);
+  }
+  __device__ __forceinline__ void WriteTile(const F8Tile& tile, uint4 residual,
+                                            const float (&sum)[kSums]) const {
     if (p.result == DType::kF32) {
       WriteTileF32(tile, sum);
     } else if (p.result == DType::kF16) {
-      WriteTile16<__half>(tile, sum);
+      WriteTile16<__half>(tile, residual, sum);
     } else {
-      WriteTile16<__nv_bfloat16>(tile, sum);
+      WriteTile16<__nv_bfloat16>(tile, residual, sum);
     }
   }
 
@@ -119,13 +127,28 @@ struct F8Outputs {
   }
 
   // Eight neighbouring elements in 16 bits, of which `count` are there.
-  template <class T>
-  static __device__ __forceinline__ uint4 LoadEight(const T* from, int count, bool wide) {
+  static __device__ __forceinline__ uint4 LoadEight(const uint16_t* from, int count, bool wide) {
     if (wide) return *reinterpret_cast<const uint4*>(from);
-    alignas(16) T eight[8];
+    alignas(16) uint16_t eight[8];
 #pragma unroll
-    for (int r = 0; r < 8; ++r) eight[r] = r < count ? from[r] : T(0.0f);
+    for (int r = 0; r < 8; ++r) eight[r] = r < count ? from[r] : 0;
     return *reinterpret_cast<const uint4*>(eight);
+  }
+  // A lane has eight rows of a token, of every 16 tokens from `first` on that of lane / 2.
+  __device__ __forceinline__ int RowOf(const F8Tile& tile) const {
+    return tile.row + warp * 16 + lane % 2 * 8;
+  }
+  __device__ __forceinline__ int RowsAt(const F8Tile& tile) const {
+    return min(tile.row + rows, p.n) - RowOf(tile);
+  }
+  __device__ __forceinline__ bool Has(const F8Tile& tile, int token) const {
+    return RowsAt(tile) > 0 && token < tile.end && (kTokens >= 16 || lane / 2 < kTokens);
+  }
+  __device__ __forceinline__ uint4 ResidualOf(const F8Tile& tile, int first) const {
+    const int token = tile.token + first + lane / 2, count = RowsAt(tile);
+    if (!Has(tile, token)) return {};
+    const auto* const from = static_cast<const uint16_t*>(p.residual);
+    return LoadEight(from + token * p.residual_stride + RowOf(tile), count, p.wide && count >= 8);
   }
   template <class T>
   static __device__ __forceinline__ void StoreEight(T* to, int count, bool wide, const uint4& v) {
@@ -147,18 +170,15 @@ struct F8Outputs {
   }
 
   // In 16 bits a warp turns 16 tokens by its 16 rows at a time, and the residual the other way
-  // round before: no warp waits for another. A lane then has eight rows of a token.
+  // round before: no warp waits for another.
   template <class T>
-  __device__ __forceinline__ void WriteTile16(const F8Tile& tile, const float (&sum)[kSums]) const {
+  __device__ __forceinline__ void WriteTile16(const F8Tile& tile, uint4 residual,
+                                              const float (&sum)[kSums]) const {
     const uint32_t mine = SharedAddress(turn) + static_cast<uint32_t>(warp * kF8Turn16Bytes);
     const uint32_t by_token = mine + lane / 2 * kF8Turn16Pitch + lane % 2 * 16;
     const uint32_t by_row = mine + (lane / 16 * 8 + lane % 8) * kF8Turn16Pitch + lane / 8 % 2 * 16;
-    const int row = tile.row + warp * 16 + lane % 2 * 8;
-    const int count = min(tile.row + rows, p.n) - row;
+    const int row = RowOf(tile), count = RowsAt(tile);
     const bool wide = p.wide && count >= 8;
-    const auto has = [&](int token) {
-      return count > 0 && token < tile.end && (kTokens >= 16 || lane / 2 < kTokens);
-    };
     float scale[2], bias[2];  // of the two rows whose sums the thread has
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -171,9 +191,9 @@ struct F8Outputs {
     for (int first = 0; first < kTokens; first += 16) {
       const int token = tile.token + first + lane / 2;
       if (p.residual != nullptr) {
-        const T* const from = static_cast<const T*>(p.residual) + token * p.residual_stride + row;
-        StoreShared(by_token, has(token) ? LoadEight(from, count, wide) : uint4{});
+        StoreShared(by_token, kAsksEarly ? residual : ResidualOf(tile, first));
         __syncwarp();
+        if (kAsksEarly && first + 16 < kTokens) residual = ResidualOf(tile, first + 16);
       }
       float v[8] = {};
 #pragma unroll
@@ -195,7 +215,7 @@ struct F8Outputs {
       __syncwarp();
       const uint4 eight = LoadShared(by_token);
       T* const to = static_cast<T*>(p.out) + token * p.out_stride + row;
-      if (has(token)) StoreEight(to, count, wide, eight);
+      if (Has(tile, token)) StoreEight(to, count, wide, eight);
       __syncwarp();
     }
   }
