@@ -1,6 +1,6 @@
-// Drafts of heads of EAGLE's, EAGLE-3's and parallel EAGLE's form: requests of every kind get the
-// answers that they get without, beside others, in any chunks, from the prefix cache and through
-// preemption, and most drafts of a head that has learned what its model draws are right.
+// Drafts of heads of EAGLE's, EAGLE-3's, parallel EAGLE's and DFlash's form: requests of every kind
+// get the answers that they get without, beside others, in any chunks, from the prefix cache and
+// through preemption, and most drafts of a head that has learned what its model draws are right.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +24,7 @@ EngineOptions Options(int drafts, const std::string& head = "eagle3") {
   options.model = Folder("target");
   options.speculate = drafts > 0 ? head.substr(0, head.find('_')) : "none";
   if (options.speculate == "eagle1") options.speculate = "eagle";
+  if (options.speculate == "dflash") options.speculate = "block";
   if (drafts > 0) options.draft_model = Folder(head);
   options.speculate_tokens = std::max(1, drafts);
   options.speculate_adapt = false;  // what pays is a matter of time
@@ -35,7 +36,7 @@ class Eagle : public DeviceDraftsTest, public ::testing::WithParamInterface<cons
  protected:
   Eagle() : DeviceDraftsTest(Options(0)) {}
 };
-INSTANTIATE_TEST_SUITE_P(All, Eagle, ::testing::Values("eagle3", "eagle1", "block"),
+INSTANTIATE_TEST_SUITE_P(All, Eagle, ::testing::Values("eagle3", "eagle1", "block", "dflash"),
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(Eagle, RequestsOfEveryKindGetTheSameAnswer) {
@@ -84,7 +85,7 @@ TEST_P(Eagle, MostDraftsAreRight) {
 }
 
 TEST(EagleOpen, AutoTakesTheHeadThatIsNamed) {
-  for (const char* const head : {"eagle3", "eagle1", "block"}) {
+  for (const char* const head : {"eagle3", "eagle1", "block", "dflash"}) {
     EngineOptions options = Options(2, head);
     options.speculate = "auto";
     const auto engine = OpenTiny(options);
@@ -94,7 +95,7 @@ TEST(EagleOpen, AutoTakesTheHeadThatIsNamed) {
 
 class EagleMemory : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, EagleMemory,
-                         ::testing::Values("eagle3", "eagle1", "eagle1_own", "block"),
+                         ::testing::Values("eagle3", "eagle1", "eagle1_own", "block", "dflash"),
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(EagleMemory, ItTakesMemoryOfThePlan) {
@@ -167,6 +168,15 @@ TEST(EagleOpen, TheFormMustBeTheOneThatIsNamed) {
   options.speculate = "eagle3";
   ExpectRefused(options, "draft-model",
                 "is a head of parallel EAGLE's form; choose --speculate block");
+}
+
+TEST(EagleOpen, WhatAHeadOfDFlashsFormCannotDoIsRefused) {
+  ExpectRefused(Beside("llama", "dflash"), "draft-model", "its vocabulary has 128 tokens, not 320");
+  ExpectRefused(Beside("gemma3", "dflash"), "draft-model",
+                "--speculate block does not work with gemma3, whose layers end in a norm");
+  EngineOptions options = Options(2, "dflash");
+  options.speculate = "eagle3";
+  ExpectRefused(options, "draft-model", "is a head of DFlash's form; choose --speculate block");
 }
 
 TEST(EagleOpen, WhatABlockCannotDoIsRefused) {

@@ -195,6 +195,7 @@ Status EngineImpl::OpenScheduler() {
     options.max_draft_tokens =
         batch::DraftsWithin(runner_->Info().kv_groups, options_.speculate_tokens);
   options.max_draft_tokens = std::max(options.max_draft_tokens, ForcedDrafts());
+  options.draft_spare = runner_->Info().draft_spare;
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
                           schedule::Scheduler::Create(options, runner_->Info().kv_groups));
   std::unique_ptr<HeadDrafts> head_drafts;

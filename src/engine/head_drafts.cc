@@ -10,8 +10,9 @@ namespace {
 constexpr int32_t kGrade = 1;
 // So many losses in a row, a draft at a time, and a sequence is given up.
 constexpr int32_t kPatience = 8;
-// Of arrivals where drafts do not pay, one of so many tries them.
-constexpr int32_t kProbe = 32;
+// Where drafts do not pay, an arrival tries them once in so many steps: the few steps in which it
+// does cost a step of each other sequence, too, so it is their time that counts.
+constexpr int32_t kProbe = 1024;
 
 }  // namespace
 
@@ -19,12 +20,11 @@ HeadDrafts::HeadDrafts(int32_t slots, int32_t drafts) : drafts_(drafts), seats_(
 
 int32_t HeadDrafts::ForArrival() {
   // A step that is to be without drafts, to measure it, says nothing of what they cost.
-  const bool pays = std::isinf(costs_[0]) || of_all_.Choose(kGrade, drafts_, costs_) > 0;
-  if (pays || ++turned_away_ >= kProbe) {
-    turned_away_ = 0;
-    return drafts_;
-  }
-  return 0;
+  if (rests_) return 0;
+  if (std::isinf(costs_[0]) || of_all_.Choose(kGrade, drafts_, costs_) > 0) return drafts_;
+  if (unprobed_ < kProbe) return 0;
+  unprobed_ = 0;
+  return drafts_;
 }
 
 // Below 0: it is given up.
@@ -37,7 +37,9 @@ int32_t HeadDrafts::NumberFor(Seat* seat, const speculate::DraftCosts& costs) co
 }
 
 void HeadDrafts::Choose(const schedule::CommitOutcome& outcome, const speculate::DraftCosts& costs,
-                        schedule::Scheduler* scheduler) {
+                        bool rests, schedule::Scheduler* scheduler) {
+  rests_ = rests;
+  if (unprobed_ < kProbe) ++unprobed_;
   if (!std::isinf(costs[0])) costs_ = costs;
   for (const schedule::SequenceOutcome& out : outcome.sequences) {
     const schedule::Sequence* const sequence = scheduler->Find(out.id);
@@ -50,7 +52,7 @@ void HeadDrafts::Choose(const schedule::CommitOutcome& outcome, const speculate:
       seat.acceptance.Start(of_all_);
     }
     seat.acceptance.Verified(kGrade, out.drafted, out.accepted, &of_all_);
-    const int32_t number = NumberFor(&seat, costs);
+    const int32_t number = rests ? -1 : NumberFor(&seat, costs);
     ++totals_.lengths[number > 0 ? number : 0];
     scheduler->LimitDrafts(out.id, number);
   }

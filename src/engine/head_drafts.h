@@ -20,9 +20,10 @@ class HeadDrafts {
   // sequences did not pay. Now and then one has them in any case, since texts and loads change.
   int32_t ForArrival();
   // Behind a Commit that gave `outcome`: sets what is guessed for its sequences from the next plan
-  // on. `costs`: of a step, as VerifyCost gives them.
+  // on. `costs`: of a step, as VerifyCost gives them. `rests`: all of them are given up, since
+  // drafts have lost in batches like this one (DraftGain).
   void Choose(const schedule::CommitOutcome& outcome, const speculate::DraftCosts& costs,
-              schedule::Scheduler* scheduler);
+              bool rests, schedule::Scheduler* scheduler);
 
   // How often which number was chosen; the rest is zero.
   const DraftingTotals& totals() const { return totals_; }
@@ -40,7 +41,8 @@ class HeadDrafts {
   std::vector<Seat> seats_;  // by slot
   speculate::Acceptance of_all_;
   speculate::DraftCosts costs_ = {};  // of the last step
-  int32_t turned_away_ = 0;           // arrivals without drafts since one had them
+  bool rests_ = false;                // behind the last step
+  int32_t unprobed_ = 0;              // steps since an arrival tried drafts that did not pay
   DraftingTotals totals_;
 };
 

@@ -43,7 +43,7 @@ class HeadDraftsTest : public schedule::SchedulerTest {
     const int32_t drafts = plan.entries.at(0).logits_count - 1;
     result.entries.at(0).token_count = 1 + std::min(right, drafts);
     result.tokens.resize(static_cast<size_t>(result.entries.at(0).token_count));
-    heads_.Choose(Commit(result), costs, s.get());
+    heads_.Choose(Commit(result), costs, rests_, s.get());
     guesses_ = plan.guesses;
     return drafts;
   }
@@ -55,6 +55,7 @@ class HeadDraftsTest : public schedule::SchedulerTest {
   HeadDrafts heads_{Options().max_num_seqs, kMost};
   schedule::SequenceId last_ = 0;
   int32_t guesses_ = 0;  // of the last plan
+  bool rests_ = false;
 };
 
 TEST_F(HeadDraftsTest, AsManyAsPay) {
@@ -91,8 +92,8 @@ TEST_F(HeadDraftsTest, ASequenceThatLosesIsGivenUpAndOthersAreNotTriedButNowAndT
     EXPECT_EQ(guesses_, -1) << "its steps are those of a model without a head";
     s->Cancel(id);
   }
-  EXPECT_GE(tried, 2);
-  EXPECT_LE(tried, 5);
+  EXPECT_GE(tried, 3);
+  EXPECT_LE(tried, 7);
   EXPECT_LE(steps, 20 * tried);
   // They pay again: one that is tried shows it to the others.
   int with = 0;
@@ -103,6 +104,25 @@ TEST_F(HeadDraftsTest, ASequenceThatLosesIsGivenUpAndOthersAreNotTriedButNowAndT
     s->Cancel(id);
   }
   EXPECT_GT(with, 30);
+}
+
+TEST_F(HeadDraftsTest, WhereDraftsRestNobodyHasAny) {
+  schedule::SequenceId id = Arrive();
+  EXPECT_EQ(Settled(3, Each(0.2F)), 3);
+  rests_ = true;
+  Step(3, Each(0.2F));
+  Step(3, Each(0.2F));
+  EXPECT_EQ(Step(3, Each(0.2F)), 0);
+  EXPECT_EQ(guesses_, -1);
+  s->Cancel(id);
+  id = Arrive();
+  EXPECT_EQ(s->Find(id)->spec.device_drafts, 0);
+  rests_ = false;
+  Step(0, Each(0.2F));
+  s->Cancel(id);
+  id = Arrive();
+  EXPECT_EQ(s->Find(id)->spec.device_drafts, kMost);
+  s->Cancel(id);
 }
 
 }  // namespace

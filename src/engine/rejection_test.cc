@@ -25,10 +25,10 @@ EngineOptions Eagle(const std::string& verify) {
   return options;
 }
 
-EngineOptions Block() {
+EngineOptions Block(const std::string& head = "block") {
   EngineOptions options = Eagle("rejection");
   options.speculate = "block";
-  options.draft_model = Folder("block");
+  options.draft_model = Folder(head);
   return options;
 }
 
@@ -105,12 +105,13 @@ double Deviations(const std::vector<int>& a, const std::vector<int>& b) {
 TEST(RejectionInEngines, AnswersHaveTheDistributionOfThoseWithoutDrafts) {
   const auto plain = OpenTiny(Plain());
   const Counts without = Count(*plain);
-  for (const EngineOptions& options : {Eagle("rejection"), Block()}) {
+  for (const EngineOptions& options : {Eagle("rejection"), Block(), Block("dflash")}) {
     const auto rejecting = OpenTiny(options);
     const Counts with = Count(*rejecting);
     EXPECT_GT(Accepted(*rejecting), 0.2 * kAnswers) << "the test shows little";
     for (int place = 0; place < kPlaces; ++place)
-      EXPECT_LT(Deviations(without[place], with[place]), 3.1) << options.speculate << " " << place;
+      EXPECT_LT(Deviations(without[place], with[place]), 3.1)
+          << options.draft_model << " " << place;
   }
   EXPECT_GT(Deviations(without[0], without[2]), 10.0) << "the test tells nothing apart";
 }

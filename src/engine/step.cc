@@ -99,6 +99,9 @@ bool StepLoop::End() {
     result_.Reset(flight.id);
   } else if (status.ok()) {
     costs = flight.step.costs();
+    // While a graph of the step behind it is captured nobody looks for its end.
+    flight.cold = costs.cold || (!flights_.empty() && flights_.front().step.launched() &&
+                                 flights_.front().step.costs().cold);
     status = flight.step.Finish(&result_);
   }
   const int64_t finished = NowMicros();
@@ -152,17 +155,29 @@ bool StepLoop::End() {
   return true;
 }
 
-void StepLoop::Draft(const Flight& flight, int64_t took_us) {
+void StepLoop::LearnCosts(const Flight& flight, int64_t took_us) {
+  if (flight.decoding == 0 || took_us <= 0 || flight.cold) return;
   const int32_t drafts = flight.tokens - flight.decoding;
+  const double seconds = 1e-6 * static_cast<double>(took_us);
   // A step that verifies guesses of a head, and makes none, costs neither the one nor the other.
   const bool whole = head_drafts_ == nullptr || (drafts > 0) == flight.guesses;
-  if (flight.decoding > 0 && whole && took_us > 0) {
-    verify_cost_.Observe(flight.decoding, drafts, 1e-6 * static_cast<double>(took_us));
-  }
+  const bool known = !whole || verify_cost_.Observe(flight.decoding, drafts, seconds);
+  if (head_drafts_ == nullptr || !known) return;
+  int64_t tokens = 0;
+  for (const schedule::SequenceOutcome& out : outcome_.sequences) tokens += out.token_count;
+  draft_gain_.Observe(flight.decoding, drafts > 0 || flight.guesses, tokens, seconds,
+                      verify_cost_.Plain(flight.decoding));
+}
+
+void StepLoop::Draft(const Flight& flight, int64_t took_us) {
+  LearnCosts(flight, took_us);
   const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
   const speculate::DraftCosts costs = verify_cost_.Next(std::max(1, sequences));
   if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
-  if (head_drafts_ != nullptr) head_drafts_->Choose(outcome_, costs, scheduler_.get());
+  if (head_drafts_ != nullptr) {
+    head_drafts_->Choose(outcome_, costs, draft_gain_.Rests(std::max(1, sequences)),
+                         scheduler_.get());
+  }
 }
 
 bool StepLoop::MoveExperts(bool idle) {

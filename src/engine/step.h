@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/draft_gain.h"
 #include "engine/drafter.h"
 #include "engine/head_drafts.h"
 #include "engine/mask_board.h"
@@ -177,9 +178,11 @@ class StepLoop {
     int64_t launched_us = 0;
     int32_t decoding = 0;  // its sequences, if it does nothing else; 0: it does
     bool guesses = false;  // what follows, on the device
+    bool cold = false;     // its time, or that of the step behind which it runs, is of no use
   };
   // Gives a committed step's outcome to who chooses drafts, and learns what the step has cost.
   void Draft(const Flight& flight, int64_t took_us);
+  void LearnCosts(const Flight& flight, int64_t took_us);
   std::vector<Flight> flights_;  // oldest first; at most as many as the runner's depth
   // Reused by every step.
   batch::BatchPlan plan_;
@@ -208,6 +211,7 @@ class StepLoop {
   std::vector<schedule::SequenceId> forced_for_;  // constrained, of the last Commit
   std::vector<int32_t> forced_;
   VerifyCost verify_cost_;
+  DraftGain draft_gain_;
   int64_t finished_us_ = 0;  // when the step before had finished
 
   std::atomic<int64_t> running_{0}, waiting_{0}, queued_tokens_{0}, steps_{0}, free_blocks_{0};

@@ -6,7 +6,7 @@
 // prepare (inputs) and emit (commit and hand over, the wake-up of the text worker included: in a
 // virtual machine that alone takes 15 to 20 us); the time per iteration holds the drawing too.
 // `evict` walks over so many MiB in each forward pass, since a real one leaves nothing of the
-// host's data in the caches.
+// host's data in the caches. `drafts` of each sequence are verified in a step, and all are right.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -33,13 +33,16 @@ int64_t Nanoseconds(clockid_t clock) {
 
 class Rig {
  public:
-  Rig(int sequences, size_t evict_bytes)
-      : sequences_(sequences),
+  Rig(int sequences, size_t evict_bytes, int drafts)
+      : rows_(sequences * (1 + drafts)),
+        sequences_(sequences),
         evicted_(evict_bytes),
         null_({.sequences = sequences,
                .context = kContext,
                .max_batch_tokens = sequences * kPrompt,
-               .block_tokens = kBlockTokens},
+               .block_tokens = kBlockTokens,
+               .extra_rows = std::max(16, sequences * drafts),
+               .drafts = drafts},
               [this](const model::DeviceBatch& batch) { Between(batch.tokens(), batch.rows()); }),
         text_(std::move(TextModelImpl::Make(files::OpenText(std::string(SLUICE_SOURCE_DIR) +
                                                             "/tests/golden/models/llama")
@@ -52,6 +55,8 @@ class Rig {
     options.max_model_len = kContext;
     options.queue_limit = sequences;
     options.policy = "priority";
+    options.max_draft_tokens = drafts;
+    options.max_extra_rows = std::max(16, sequences * drafts);
     loop_ = std::make_unique<StepLoop>(
         *null_.executor,
         std::move(schedule::Scheduler::Create(options, null_.store->groups()).value()), metrics_);
@@ -59,6 +64,7 @@ class Rig {
     context.text = text_.get();
     context.metrics = &metrics_;
     context.max_model_len = context.longest_sequence = kContext;
+    context.device_drafts = drafts;
     context.add = [this](auto request, auto specs) {
       return loop_->Add(std::move(request), std::move(specs));
     };
@@ -114,12 +120,12 @@ class Rig {
   // On the step thread, in the place of the model.
   void Between(int64_t tokens, int64_t rows) {
     const int64_t entered = Nanoseconds(CLOCK_MONOTONIC);
-    const bool steady = rows == sequences_ && tokens == rows && steady_;
+    const bool steady = rows == rows_ && tokens == rows && steady_;
     if (steady && samples_.size() < kWarmUp + kSteps) {
       samples_.push_back(entered - left_);
       if (samples_.size() > kWarmUp) cpu_ns_ += Nanoseconds(CLOCK_THREAD_CPUTIME_ID) - cpu_left_;
     }
-    steady_ = rows == sequences_ && tokens == rows;
+    steady_ = rows == rows_ && tokens == rows;
     while (delivered_ < expected_ && !stopping_) std::this_thread::yield();
     expected_ += rows;
     if (samples_.size() == kWarmUp) text_begin_ = text_ns_;
@@ -133,6 +139,7 @@ class Rig {
     left_ = Nanoseconds(CLOCK_MONOTONIC);
   }
 
+  const int rows_;  // of a step in which all decode
   const int sequences_;
   std::vector<uint8_t> evicted_;
 
@@ -152,7 +159,8 @@ class Rig {
 };
 
 void BM_HostStep(benchmark::State& state) {
-  Rig rig(static_cast<int>(state.range(0)), static_cast<size_t>(state.range(1)) << 20);
+  Rig rig(static_cast<int>(state.range(0)), static_cast<size_t>(state.range(1)) << 20,
+          static_cast<int>(state.range(2)));
   rig.Run();
   std::vector<int64_t> samples = rig.host_ns();
   size_t next = 0;
@@ -172,11 +180,13 @@ void BM_HostStep(benchmark::State& state) {
   state.counters["sample_us"] = rig.PhaseUs("sample");
 }
 BENCHMARK(BM_HostStep)
-    ->ArgNames({"sequences", "evict"})
-    ->Args({1, 0})
-    ->Args({32, 0})
-    ->Args({256, 0})
-    ->Args({256, 8})
+    ->ArgNames({"sequences", "evict", "drafts"})
+    ->Args({1, 0, 0})
+    ->Args({32, 0, 0})
+    ->Args({256, 0, 0})
+    ->Args({256, 8, 0})
+    ->Args({256, 0, 2})
+    ->Args({256, 8, 2})
     ->Iterations(kSteps)
     ->Repetitions(3)
     ->UseManualTime()

@@ -74,5 +74,25 @@ TEST(Synthetic, OthersDoNotSpeakOfIt) {
   EXPECT_EQ(Ask(*engine, TinyRequest({20, 33}, 4))->usage.synthetic_acceptance, 0.0);
 }
 
+// Heads without files guess at random, so a lot alone says which drafts count.
+TEST(Synthetic, HeadsWithoutFilesDraft) {
+  for (const char* const head : {"eagle", "eagle3", "eagle3:48", "block", "dflash"}) {
+    EngineOptions options = TinyOptions();
+    options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/target";
+    options.speculate = "none";
+    Request request = TinyRequest(RandomPrompt(9, 5), 40);
+    const auto expected = Of(*Ask(*OpenTiny(options), request));
+    options.speculate = "auto";
+    options.draft_model = std::string("synthetic:") + head;
+    options.speculate_tokens = 3;
+    options.speculate_adapt = false;
+    EXPECT_TRUE(Of(*Ask(*OpenTiny(options), request)) == expected) << head;
+    options.speculate_synthetic = 1.0;
+    const Usage usage = Ask(*OpenTiny(options), request)->usage;
+    EXPECT_EQ(usage.completion_tokens, 40) << head;
+    EXPECT_GE(usage.accepted_tokens, 25) << head;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::engine

@@ -9,6 +9,8 @@ namespace {
 
 // Of one more step; and how far one step, which anything may have held up, can be from the rest.
 constexpr double kRate = 0.25, kOutlier = 0.5;
+// What a draft of each of so many sequences costs as long as nobody knows.
+constexpr double kGuessed = 1.0 / 128, kGuessedMax = 0.5;
 // By which a price that is not paid gets less with a step, so that it is looked at again.
 constexpr double kForget = 1.0 / 1024;
 
@@ -24,7 +26,7 @@ VerifyCost::Size& VerifyCost::SizeOf(int32_t sequences) {
   return sizes_[std::clamp(width, 1, kSizes) - 1];
 }
 
-void VerifyCost::Observe(int32_t sequences, int32_t drafts, double seconds) {
+bool VerifyCost::Observe(int32_t sequences, int32_t drafts, double seconds) {
   Size& size = SizeOf(sequences);
   if (drafts == 0) {
     size.plain = size.plain == 0 ? seconds : Moved(size.plain, seconds);
@@ -33,12 +35,15 @@ void VerifyCost::Observe(int32_t sequences, int32_t drafts, double seconds) {
     ++size.since_plain;
   }
   for (double& extra : size.extra) extra *= 1 - kForget;
-  if (drafts == 0 || size.plain == 0) return;
+  if (2 * drafts < sequences || drafts == 0 || size.plain == 0) return true;
   const int32_t each = std::clamp((drafts + sequences / 2) / sequences, 1, limits::kDraftTokensMax);
   const int32_t at = each - 1;
   const double total = seconds / size.plain;
-  size.extra[at] = std::max(0.0, (size.known[at] ? Moved(1 + size.extra[at], total) : total) - 1);
-  size.known[at] = true;
+  size.extra[at] =
+      std::max(0.0, (size.known[at] > 0 ? Moved(1 + size.extra[at], total) : total) - 1);
+  if (size.known[at] == kTrials) return true;
+  ++size.known[at];
+  return false;
 }
 
 speculate::DraftCosts VerifyCost::Next(int32_t sequences) {
@@ -54,7 +59,7 @@ speculate::DraftCosts VerifyCost::Next(int32_t sequences) {
   double low = 0;
   int last = 0;  // the number of drafts whose cost is `low`
   for (int at = 0; at < limits::kDraftTokensMax; ++at) {
-    if (!size.known[at]) continue;
+    if (size.known[at] == 0) continue;
     const double high = std::max(low, size.extra[at]);
     for (int count = last + 1; count <= at + 1; ++count) {
       costs[count - 1] = static_cast<float>(low + (high - low) * (count - last) / (at + 1 - last));
@@ -62,10 +67,26 @@ speculate::DraftCosts VerifyCost::Next(int32_t sequences) {
     low = high;
     last = at + 1;
   }
-  for (int count = last + 1; count <= limits::kDraftTokensMax && last > 0; ++count) {
-    costs[count - 1] = static_cast<float>(low * count / last);
+  for (int count = last + 1; count <= limits::kDraftTokensMax; ++count) {
+    costs[count - 1] = static_cast<float>(
+        last > 0 ? low * count / last : count * std::min(kGuessed * sequences, kGuessedMax));
   }
+  HopeBesideKnown(size, &costs);
   return costs;
+}
+
+void VerifyCost::HopeBesideKnown(const Size& size, speculate::DraftCosts* costs) {
+  float low = 0;  // of the last number that is known
+  for (int at = 0; at < limits::kDraftTokensMax; ++at) {
+    float& cost = (*costs)[at];
+    if (size.known[at] > 0) {
+      low = cost;
+    } else if (at > 0 && size.known[at - 1] > 0) {
+      cost = low;
+    } else if (at + 1 < limits::kDraftTokensMax && size.known[at + 1] > 0) {
+      cost = (low + cost) / 2;
+    }
+  }
 }
 
 }  // namespace sluice::engine

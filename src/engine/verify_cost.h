@@ -12,29 +12,40 @@ namespace sluice::engine {
 class VerifyCost {
  public:
   // A step took `seconds` in which `sequences` decoded and nothing else was computed, with `drafts`
-  // of all of them. REQUIRES: sequences > 0, seconds > 0.
-  void Observe(int32_t sequences, int32_t drafts, double seconds);
+  // of all of them. Drafts of few of them say nothing of what those of all cost. Gives whether so
+  // many drafts were measured some times before: what they gain then is what they were chosen for.
+  // REQUIRES:
+  // sequences > 0, seconds > 0.
+  bool Observe(int32_t sequences, int32_t drafts, double seconds);
 
   // Of the next step, if it has as many sequences. What was never measured is as dear as what was
-  // measured of fewer or more drafts says, in a straight line; where nothing was, it is free. Now
+  // measured of fewer or more drafts says, in a straight line, but one draft more or less than was
+  // measured is hoped to be cheaper, so that it is tried: time grows with what a device computes
+  // at once, in steps. Where nothing was measured, drafts of a few sequences are nearly free. Now
   // and then, and at first, drafts cost more than they can gain, so that a step without them is
   // measured too.
   speculate::DraftCosts Next(int32_t sequences);
+
+  // Seconds of a step without drafts; 0: none was measured.
+  double Plain(int32_t sequences) { return SizeOf(sequences).plain; }
 
  private:
   static constexpr int kSizes = 14;  // up to 4,096 sequences, and more
   // Steps with drafts after which one without is measured again, since contexts grow and machines
   // have neighbours; and steps that are given for it while prefills are in its way.
-  static constexpr int kStale = 128, kPatience = 16;
+  static constexpr int kStale = 256, kPatience = 16;
+  // Measurements of a number of drafts before it is known well.
+  static constexpr int kTrials = 4;
 
   struct Size {
     double plain = 0;  // seconds without drafts; 0: not measured
     int since_plain = kStale;
     int asked = 0;  // steps that were to have no drafts, since then
-    std::array<double, limits::kDraftTokensMax> extra = {};  // relative, by drafts less 1
-    std::array<bool, limits::kDraftTokensMax> known = {};
+    std::array<double, limits::kDraftTokensMax> extra = {};   // relative, by drafts less 1
+    std::array<uint8_t, limits::kDraftTokensMax> known = {};  // measurements, up to kTrials
   };
   Size& SizeOf(int32_t sequences);
+  static void HopeBesideKnown(const Size& size, speculate::DraftCosts* costs);
 
   std::array<Size, kSizes> sizes_;
 };

@@ -19,8 +19,8 @@ TEST(VerifyCost, AsksForAStepWithoutDraftsFirstAndNowAndThen) {
     plain += asks ? 1 : 0;
     cost.Observe(1, asks ? 0 : 4, asks ? 0.01 : 0.02);
   }
-  EXPECT_GE(plain, 5);
-  EXPECT_LE(plain, 10);
+  EXPECT_GE(plain, 3);
+  EXPECT_LE(plain, 6);
 }
 
 TEST(VerifyCost, GivesUpAskingWherePrefillsAreAlwaysInTheWay) {
@@ -28,7 +28,8 @@ TEST(VerifyCost, GivesUpAskingWherePrefillsAreAlwaysInTheWay) {
   int asked = 0;
   for (int step = 0; step < 20; ++step) asked += std::isinf(cost.Next(4)[0]) ? 1 : 0;
   EXPECT_EQ(asked, 16);
-  EXPECT_EQ(cost.Next(4)[kMax - 1], 0) << "nothing is known";
+  EXPECT_LT(cost.Next(4)[kMax - 1], 0.5) << "nothing is known";
+  EXPECT_GT(cost.Next(64)[kMax - 1], 2) << "those of many sequences are not free";
 }
 
 TEST(VerifyCost, TellsTheExtraTimeAndWhatLiesBetweenInAStraightLine) {
@@ -39,11 +40,37 @@ TEST(VerifyCost, TellsTheExtraTimeAndWhatLiesBetweenInAStraightLine) {
     cost.Observe(1, 6, 0.018);
   }
   const speculate::DraftCosts costs = cost.Next(1);
-  EXPECT_NEAR(costs[0], 0.1, 0.01);
   EXPECT_NEAR(costs[1], 0.2, 0.01);
   EXPECT_NEAR(costs[3], 0.5, 0.02);
   EXPECT_NEAR(costs[5], 0.8, 0.02);
   EXPECT_NEAR(costs[7], 0.8 * 8 / 6, 0.03);
+}
+
+// Time often grows in steps, as a device computes many rows at once: what lies beside a number that
+// was measured is tried.
+TEST(VerifyCost, WhatLiesBesideAMeasuredNumberIsHopedToBeCheaper) {
+  VerifyCost cost;
+  cost.Observe(64, 0, 0.010);
+  for (int i = 0; i < 40; ++i) cost.Observe(64, 4 * 64, 0.020);
+  speculate::DraftCosts costs = cost.Next(64);
+  EXPECT_NEAR(costs[3], 1.0, 0.01);
+  EXPECT_NEAR(costs[4], 1.0, 0.01) << "one more";
+  EXPECT_NEAR(costs[2], 0.375, 0.01) << "one less";
+  EXPECT_NEAR(costs[1], 0.5, 0.01);
+  for (int i = 0; i < 40; ++i) cost.Observe(64, 5 * 64, 0.029);
+  costs = cost.Next(64);
+  EXPECT_NEAR(costs[3], 1.0, 0.06);
+  EXPECT_NEAR(costs[4], 1.9, 0.06);
+}
+
+TEST(VerifyCost, ANumberIsKnownOnceItWasMeasuredSomeTimes) {
+  VerifyCost cost;
+  cost.Observe(8, 0, 0.010);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(cost.Observe(8, 16, 0.012)) << i;
+  EXPECT_TRUE(cost.Observe(8, 16, 0.012));
+  EXPECT_FALSE(cost.Observe(8, 24, 0.012));
+  EXPECT_TRUE(cost.Observe(8, 0, 0.010));
+  EXPECT_TRUE(cost.Observe(8, 3, 0.010)) << "drafts of few say nothing of what those of all cost";
 }
 
 TEST(VerifyCost, CountsTheDraftsOfASequenceAndTellsBatchesApart) {

@@ -1,5 +1,5 @@
-// A head of the parallel form beside its model: what a step puts on the device, and what the memory
-// plan counts. Whether its guesses are any good is the engine's test.
+// A head of the parallel form, or of DFlash's, beside its model: what a step puts on the device,
+// and what the memory plan counts. Whether its guesses are any good is the engine's test.
 #include <gtest/gtest.h>
 
 #include "exec/executor_fixture.h"
@@ -10,11 +10,12 @@ namespace {
 constexpr int kGuesses = 4;
 
 struct WithBlock {
-  explicit WithBlock(const std::string& device_name) : tiny("../drafts/target", 0, device_name) {
-    files = files::OpenEagle(tiny.files.path + "/../block").value();
+  explicit WithBlock(const std::string& device_name, const std::string& name = "block")
+      : tiny("../drafts/target", 0, device_name) {
+    files = files::OpenEagle(tiny.files.path + "/../" + name).value();
     model::ModelOptions options =
         model::EagleHead::OptionsFor(tiny.model->options(), files.config.form);
-    options.max_logits_rows = kTestSlots * (kGuesses - 1);
+    options.max_logits_rows = kTestSlots * BlockTokens(files.config.form, kGuesses);
     weights::WeightPlan plan =
         model::EagleHead::PlanWeights(files, *tiny.device, options.activation).value();
     head = std::move(
@@ -49,9 +50,9 @@ batch::BatchPlan Guess(uint64_t step, int first, const std::vector<batch::TokenR
   PlanBuilder plan(step, 1);
   for (const int slot : slots) {
     std::vector<batch::TokenRef> room = tokens;
-    room.resize(tokens.size() + kGuesses, tokens.back());
+    room.resize(tokens.size() + kGuesses + 1, tokens.back());  // one more of DFlash's form
     plan.Entry(slot, first, room, {{static_cast<int>(tokens.size()) - 1}});
-    plan.plan().tokens.resize(plan.plan().tokens.size() - kGuesses);
+    plan.plan().tokens.resize(plan.plan().tokens.size() - kGuesses - 1);
     plan.plan().entries.back().query_tokens = static_cast<int32_t>(tokens.size());
     plan.plan().entries.back().guesses = std::max(guesses, 1);
     if (first > 0) continue;
@@ -82,19 +83,24 @@ std::vector<int32_t> DrawnWith(WithBlock* with, const std::vector<int>& slots) {
   return drawn;
 }
 
+// By the name of a head.
+class BlockProposer : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, BlockProposer, ::testing::Values("block", "dflash"),
+                         [](const auto& of) { return std::string(of.param); });
+
 // Alone, and beside others whose blocks stand in the same pass, with room for more in the graph.
-TEST(BlockProposer, GuessesAreThoseOfTheSequenceAlone) {
-  WithBlock alone("cpu");
+TEST_P(BlockProposer, GuessesAreThoseOfTheSequenceAlone) {
+  WithBlock alone("cpu", GetParam());
   const std::vector<int32_t> expected = DrawnWith(&alone, {1});
   EXPECT_GT(expected.size(), 1u) << "no guess is right";
   for (const char* const device : {"cpu", "pinned"}) {
-    WithBlock with(device);
+    WithBlock with(device, GetParam());
     EXPECT_EQ(DrawnWith(&with, {0, 1, 2}), expected) << device;
   }
 }
 
-TEST(BlockProposer, AnyNumberOfGuessesIsTwoReplays) {
-  WithBlock with("pinned");
+TEST_P(BlockProposer, AnyNumberOfGuessesIsTwoReplays) {
+  WithBlock with("pinned", GetParam());
   ASSERT_TRUE(with.tiny.Run(Guess(1, 0, kPrompt, 0)).ok());
   uint64_t step = 2;
   for (int guesses = -1; guesses <= kGuesses; ++guesses) {
@@ -109,8 +115,8 @@ TEST(BlockProposer, AnyNumberOfGuessesIsTwoReplays) {
   }
 }
 
-TEST(BlockProposer, WhatItTakesIsPlanned) {
-  WithBlock with("pinned");
+TEST_P(BlockProposer, WhatItTakesIsPlanned) {
+  WithBlock with("pinned", GetParam());
   const auto used = [&] {
     const device::MemoryInfo memory = with.tiny.device->Memory().value();
     return memory.total_bytes - memory.free_bytes;
@@ -126,11 +132,11 @@ TEST(BlockProposer, WhatItTakesIsPlanned) {
                         .options = with.head->options(),
                         .drawn = rejects ? kGuesses : 0,
                         .tokens = kGuesses};
-    EXPECT_EQ(draft.block(), kGuesses - 1);
+    EXPECT_EQ(draft.block(), BlockTokens(with.files.config.form, kGuesses));
     const size_t planned = Executor::DeviceBytes(with.tiny.model->config(),
                                                  with.tiny.model->options(), kTestSlots, draft);
-    const size_t logits =
-        size_t{kTestSlots} * (kGuesses - 1) * sizeof(float) * with.files.config.draft_vocab_size;
+    const size_t logits = size_t{kTestSlots} * static_cast<size_t>(draft.block()) * sizeof(float) *
+                          with.files.config.draft_vocab_size;
     EXPECT_GT(bytes(with.head.get()), bytes(nullptr) + logits) << rejects;
     EXPECT_LE(bytes(with.head.get()), planned + (64 << 10)) << rejects;
   }

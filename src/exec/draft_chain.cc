@@ -81,6 +81,9 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
       ops::Bind<ops::Sample>(table, {given.logits.dims[1], /*top_logprobs_max=*/0}, records));
   SLUICE_ASSIGN_OR_RETURN(chain->place_,
                           ops::Bind<ops::PlaceTokens>(table, given.placing, records));
+  if (given.first_number == 0) {
+    SLUICE_ASSIGN_OR_RETURN(chain->drawn_, ops::Bind<ops::ResolveTokens>(table, {}, records));
+  }
   if (given.drawn > 0) {
     SLUICE_ASSIGN_OR_RETURN(chain->resolve_, ops::Bind<ops::ResolveRows>(table, {}, records));
     SLUICE_ASSIGN_OR_RETURN(
@@ -197,11 +200,23 @@ ops::Tensor DraftChain::block_logits(int64_t drafts, int tokens) const {
   return buffers_.block_logits.Rows(0, drafts * tokens);
 }
 
+Result<ops::Tensor> DraftChain::Drawn(device::Stream& stream, const StepInputs& given,
+                                      int64_t drafts) {
+  ops::Tensor known = shared_.known;
+  known.rank = 1;
+  known.dims[0] = shared_.known.size();
+  known.strides[0] = 1;
+  const ops::Tensor ids = given.draft_ids.Rows(0, drafts);
+  SLUICE_RETURN_IF_ERROR(drawn_(stream, {ids, known}));
+  return ids;
+}
+
 Status DraftChain::KeepBlock(device::Stream& stream, const StepInputs& given, int64_t drafts,
                              int tokens) {
   const ops::Tensor all = block_logits(drafts, tokens);
-  for (int i = 0; i < tokens; ++i) {
-    const int number = 2 + i;
+  const int before = shared_.first_number;
+  for (int i = before == 0 ? 1 : 0; i < tokens; ++i) {
+    const int number = before + i;
     ops::Tensor taken = all;
     if (shared_.drawn > 0) {
       // What they are drawn from stays, guess by guess.

@@ -35,6 +35,9 @@ class DraftChain {
     // For PlaceBlock: tokens of a sequence, at most, and the id of each; 0: it is not called.
     int block = 0;
     int32_t mask_token = 0;
+    // Of the guess that a block's first token gives. 0: that one gives none, and stands for the
+    // token that was drawn last.
+    int first_number = 2;
   };
   // What Make takes memory for.
   struct Sizes {
@@ -74,13 +77,15 @@ class DraftChain {
   // every group that uses the blocks.
   Status Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
                model::DeviceBatch* batch, model::GroupInputs* group);
-  // A pass over a block of `tokens` mask tokens of each sequence, behind the guess of number 1, as
-  // Place; every token gives logits.
+  // A pass over a block of `tokens` mask tokens of each sequence, behind what was drawn, or the
+  // guess of number 1, as Place; every token gives logits.
   Status PlaceBlock(device::Stream& stream, const StepInputs& given, int64_t drafts, int tokens,
                     model::DeviceBatch* batch, model::GroupInputs* group);
   // F32 [drafts * tokens, guesses]: where that pass leaves them, sequence by sequence.
   ops::Tensor block_logits(int64_t drafts, int tokens) const;
-  // Takes the guesses of numbers from 2 on from there.
+  // I32 [drafts]: the token that was drawn last by each sequence that guesses.
+  Result<ops::Tensor> Drawn(device::Stream& stream, const StepInputs& given, int64_t drafts);
+  // Takes the guesses of numbers from Shared::first_number on from there.
   Status KeepBlock(device::Stream& stream, const StepInputs& given, int64_t drafts, int tokens);
 
  private:
@@ -121,6 +126,7 @@ class DraftChain {
   ops::Bound<ops::PlaceTokens> place_;
   ops::Bound<ops::ResolveRows> resolve_;  // of those that are drawn
   ops::Bound<ops::GatherRows> gather_;    // of blocks that are drawn
+  ops::Bound<ops::ResolveTokens> drawn_;  // of blocks that begin with what was drawn
 };
 
 }  // namespace sluice::exec

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/architectures.h"
+#include "files/synthetic_head.h"
 
 namespace sluice::exec {
 namespace {
@@ -92,7 +94,7 @@ Status ChooseLayers(const files::ModelFiles& target, files::EagleFiles* eagle) {
   const files::ModelConfig& model = target.config;
   std::vector<int>& layers = eagle->config.hidden_layers;
   if (layers.empty()) layers = UsualLayers(model.stored_layers());
-  if (layers[0] >= layers[1] || layers[1] >= layers[2])
+  if (!std::is_sorted(layers.begin(), layers.end(), std::less_equal<>()))
     return NotMadeFor(*eagle, StrCat("it does not say which layers it reads, and this one has ",
                                      model.stored_layers(), ", too few for the usual ones"));
   if (layers.back() >= model.stored_layers())
@@ -122,8 +124,8 @@ Status CheckEagle(const files::ModelFiles& target, files::EagleFiles* eagle) {
   SLUICE_RETURN_IF_ERROR(CheckNoStates(target, proposer));
   SLUICE_RETURN_IF_ERROR(CheckTarget(target, proposer));
   if (third) SLUICE_RETURN_IF_ERROR(CheckLayers(target, proposer));
-  if (!third && model.logit_scale != 1.0f)
-    return Wrong(StrCat("--speculate eagle does not work with ",
+  if (files::UsesModelsOutput(head.form) && model.logit_scale != 1.0f)
+    return Wrong(StrCat("--speculate ", proposer, " does not work with ",
                         files::ArchitectureName(model.architecture),
                         ", whose logits are scaled; leave --draft-model out"));
   if (head.layer.vocab_size != model.vocab_size)
@@ -156,6 +158,8 @@ std::string_view NameOf(files::EagleForm form) {
       return "EAGLE's first form";
     case files::EagleForm::kThird:
       return "EAGLE-3's form";
+    case files::EagleForm::kDiffusion:
+      return "DFlash's form";
     case files::EagleForm::kParallel:
       break;
   }
@@ -190,10 +194,13 @@ Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOption
     return Wrong(
         StrCat("--draft-model is of no use with --speculate ", wanted, "; leave one of them out"));
   if (!named) return draft;
-  const auto path = files::ResolveModel(options.draft_model);
+  const bool synthetic = files::IsSyntheticHead(options.draft_model);
+  const auto path = synthetic ? Result<std::string>(options.draft_model)
+                              : files::ResolveModel(options.draft_model);
   if (!path.ok()) return OfDraft(path.status());
-  if (takes_head || files::IsEagle(*path)) {
-    Result<files::EagleFiles> opened = files::OpenEagle(*path);
+  if (takes_head || synthetic || files::IsEagle(*path)) {
+    Result<files::EagleFiles> opened =
+        synthetic ? files::OpenSyntheticHead(*path, target.config) : files::OpenEagle(*path);
     if (!opened.ok()) return OfDraft(opened.status());
     SLUICE_RETURN_IF_ERROR(CheckForm(*opened, options));
     SLUICE_RETURN_IF_ERROR(CheckEagle(target, &*opened));

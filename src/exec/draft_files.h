@@ -27,6 +27,7 @@ struct DraftFiles {
       case files::EagleForm::kThird:
         return "eagle3";
       case files::EagleForm::kParallel:
+      case files::EagleForm::kDiffusion:
         break;
     }
     return "block";

@@ -2,6 +2,7 @@
 // test.
 #include "exec/draft_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -43,6 +44,49 @@ TEST(DraftFiles, AnEmbeddingThatIsTheModelsIsNotLoadedAgain) {
   std::vector<std::byte> other(table.data.begin(), table.data.end());
   other.back() ^= std::byte{1};
   EXPECT_TRUE(LoadsEmbedding(table, other));
+}
+
+// By form: which proposer it is, and how many tokens it guesses.
+TEST(DraftFiles, AHeadWithoutFilesHasTheSizesOfTheModel) {
+  const files::ModelFiles target = files::OpenModel(Folder("target")).value();
+  struct Case {
+    const char *name, *proposer;
+    int guesses, layers;
+  };
+  for (const auto& [name, proposer, guesses, layers] :
+       {Case{"eagle", "eagle", 128, 1}, Case{"eagle3", "eagle3", 128, 1},
+        Case{"eagle3:48", "eagle3", 48, 1}, Case{"block:128", "block", 128, 1},
+        Case{"dflash", "block", 128, 5}}) {
+    EngineOptions options;
+    options.draft_model = std::string("synthetic:") + name;
+    const auto draft = OpenDraft(target, options);
+    ASSERT_TRUE(draft.ok()) << draft.status().message();
+    ASSERT_NE(draft->eagle, nullptr) << name;
+    EXPECT_STREQ(draft->proposer(), proposer);
+    const files::EagleConfig& config = draft->eagle->config;
+    EXPECT_EQ(config.draft_vocab_size, guesses) << name;
+    EXPECT_EQ(config.layer.num_layers, layers) << name;
+    EXPECT_EQ(config.layer.hidden_size, target.config.hidden_size);
+    options.speculate = "ngram";
+    EXPECT_FALSE(OpenDraft(target, options).ok()) << name;
+  }
+}
+
+TEST(DraftFiles, AHeadWithoutFilesThatCannotBeIsRefused) {
+  const files::ModelFiles target = files::OpenModel(Folder("target")).value();
+  EngineOptions options;
+  const auto error = [&](const std::string& name) {
+    options.draft_model = name;
+    const Status status = OpenDraft(target, options).status();
+    EXPECT_EQ(status.field(), "draft-model") << name;
+    return std::string(status.message());
+  };
+  for (const char* const tokens : {"", "0", "129", "many", "8:"})
+    EXPECT_THAT(error(std::string("synthetic:eagle3:") + tokens),
+                ::testing::HasSubstr("names no number of 1 to 128 tokens"));
+  EXPECT_THAT(error("synthetic:eagle:16"), ::testing::HasSubstr("all of its tokens"));
+  // Of a model without files, as before.
+  EXPECT_THAT(error("synthetic:tiny:bf16"), ::testing::HasSubstr("vocabulary"));
 }
 
 }  // namespace

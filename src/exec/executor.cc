@@ -164,6 +164,10 @@ ops::Tensor Executor::Logits(int64_t rows) const {
   return ops::Dense(logits_.view(), DType::kF32, {rows, model_.vocab_size()});
 }
 
+int64_t Executor::ColdRuns() const {
+  return graphs_ == nullptr ? 0 : graphs_->cold_runs() + sampling_graphs_->cold_runs();
+}
+
 Status Executor::Enqueue(Flight* flight) {
   const batch::BatchPlan& plan = flight->batch.plan;
   SLUICE_RETURN_IF_ERROR(flight->marks.Begin(*stream_));
@@ -223,11 +227,17 @@ Status Executor::WriteBucket(Flight* flight, device::View* source) {
 
 Status Executor::EnqueueModel(Flight* flight) {
   const int index = flight->batch.bucket;
+  flight->costs.cold = false;
   if (flight->batch.plan.tokens.empty()) return OkStatus();
   if (index < 0) return EnqueueEager(flight);
   device::View source;
   SLUICE_RETURN_IF_ERROR(WriteBucket(flight, &source));
-  if (flight->sink == nullptr) return graphs_->Run(*stream_, index, source);
+  if (flight->sink == nullptr) {
+    const int64_t cold_before = ColdRuns();
+    const Status status = graphs_->Run(*stream_, index, source);
+    flight->costs.cold = ColdRuns() != cold_before;
+    return status;
+  }
   const Inputs& bucket = bucket_inputs_[index];
   SLUICE_RETURN_IF_ERROR(graphs_->Upload(*stream_, index, source));
   SLUICE_RETURN_IF_ERROR(Place(*stream_, bucket, true));
@@ -253,7 +263,7 @@ Status Executor::EnqueueEager(Flight* flight) {
 }
 
 Status Executor::EnqueueSampling(Flight* flight) {
-  const int64_t start = NowMicros();
+  const int64_t start = NowMicros(), cold_before = ColdRuns();
   const int index = flight->batch.bucket, guesses = flight->batch.plan.guesses;
   const bool fixed = index >= 0 && !graphs_->shape(index).chunk;
   if (fixed && flight->misfit == sample::Sampler::Misfit::kNone) {
@@ -275,6 +285,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
   }
   if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
   flight->costs.sample += NowMicros() - start;
+  flight->costs.cold |= ColdRuns() != cold_before;
   if (expert_counter_) {
     SLUICE_ASSIGN_OR_RETURN(flight->counts_experts, expert_counter_->Fetch(*stream_, start));
   }

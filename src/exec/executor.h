@@ -31,6 +31,13 @@
 
 namespace sluice::exec {
 
+// Of a head with blocks that guesses so many tokens of a sequence, those of its block; of another
+// 0.
+inline int BlockTokens(files::EagleForm form, int guesses) {
+  if (form == files::EagleForm::kDiffusion) return guesses > 0 ? guesses + 1 : 0;
+  return form == files::EagleForm::kParallel ? std::max(0, guesses - 1) : 0;
+}
+
 // What is to be loaded to guess beside a model: a second model, or a head of EAGLE's form;
 // without either there is nothing.
 struct DraftOf {
@@ -41,12 +48,8 @@ struct DraftOf {
   int drawn = 0;
   int tokens = 0;  // guesses of a sequence behind a step, at most
 
-  // Of a head of the parallel form: tokens of a sequence in the pass behind the first guess; else
-  // 0.
-  int block() const {
-    const bool parallel = eagle != nullptr && eagle->form == files::EagleForm::kParallel;
-    return parallel ? std::max(0, tokens - 1) : 0;
-  }
+  // Of a head with blocks: tokens of a sequence in the pass that computes one, at most; else 0.
+  int block() const { return eagle == nullptr ? 0 : BlockTokens(eagle->form, tokens); }
   // Of the model or of the head's layers; null: nothing guesses.
   const files::ModelConfig* config() const { return eagle != nullptr ? &eagle->layer : model; }
 };
@@ -211,6 +214,7 @@ class Executor : public StepRunner {
   Status MakeGraphs(const Options& options);
   Status MakeBuckets(const Options& options, device::GraphSupport level);
   Status Enqueue(Flight* flight);
+  int64_t ColdRuns() const;
   Status EnqueueModel(Flight* flight);
   Status EnqueueSampling(Flight* flight);
   // What a step reads on the device: a bucket's always lies at the same place.

@@ -102,6 +102,7 @@ Status GraphRunner::Replay(device::Stream& stream, const Bucket& bucket) {
 Status GraphRunner::Run(device::Stream& stream, int index, const device::View& source) {
   Bucket& bucket = buckets_[index];
   SLUICE_RETURN_IF_ERROR(SetSource(bucket, source));
+  cold_runs_ += bucket.state == State::kCold || bucket.state == State::kWarm ? 1 : 0;
   if (bucket.state == State::kWarm) Capture(stream, index);
   if (bucket.state == State::kCaptured) return Replay(stream, bucket);
   SLUICE_RETURN_IF_ERROR(Upload(stream, index, source));

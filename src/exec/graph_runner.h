@@ -41,6 +41,8 @@ class GraphRunner {
 
   // The buckets that were captured so far.
   std::vector<BucketShape> captured() const;
+  // How many steps of a bucket were its first or second.
+  int64_t cold_runs() const { return cold_runs_; }
 
  private:
   enum class State : uint8_t { kCold, kWarm, kCaptured, kRefused };
@@ -65,6 +67,7 @@ class GraphRunner {
   const device::GraphSupport level_;
   const Body body_;
   std::vector<Bucket> buckets_;
+  int64_t cold_runs_ = 0;
 };
 
 }  // namespace sluice::exec

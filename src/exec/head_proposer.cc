@@ -96,7 +96,8 @@ Status HeadProposer::GuessAll(device::Stream& stream, const StepInputs& given,
   first_pass_.groups.assign(groups, {});
   first_pass_.groups[group()] = placed.groups[shared_.group];
   first_pass_.token_ids = buffers_.ids.Rows(0, tokens);
-  first_pass_.logits_rows = chain_->rows(drafts);
+  // Where blocks begin with what was drawn, the first pass guesses nothing.
+  first_pass_.logits_rows = chain_->rows(shared_.chain.first_number == 0 ? 0 : drafts);
   SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, placed, drafts, first_pass_.token_ids));
   SLUICE_RETURN_IF_ERROR(
       Guess(stream, first_pass_, shared_.hidden.Rows(0, tokens), given, 1, observer));
@@ -115,14 +116,18 @@ Status HeadProposer::GuessAll(device::Stream& stream, const StepInputs& given,
 
 Status HeadProposer::GuessBlock(device::Stream& stream, const StepInputs& given, int64_t drafts,
                                 int guesses) {
-  const int tokens = guesses - 1;
+  const int tokens = guesses + 1 - shared_.chain.first_number;
   if (tokens == 0) return OkStatus();
+  ops::Tensor drawn;
+  if (shared_.chain.first_number == 0) {
+    SLUICE_ASSIGN_OR_RETURN(drawn, chain_->Drawn(stream, given, drafts));
+  }
   SLUICE_RETURN_IF_ERROR(
       chain_->PlaceBlock(stream, given, drafts, tokens, &next_pass_, &next_pass_.groups[group()]));
   model::ForwardContext context = shared_.context;
   context.stream = &stream;
-  SLUICE_RETURN_IF_ERROR(
-      shared_.pass(context, next_pass_, {}, {chain_->block_logits(drafts, tokens)}, /*number=*/2));
+  SLUICE_RETURN_IF_ERROR(shared_.pass(context, next_pass_, drawn,
+                                      {chain_->block_logits(drafts, tokens)}, /*number=*/2));
   return chain_->KeepBlock(stream, given, drafts, tokens);
 }
 

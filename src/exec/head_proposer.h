@@ -5,7 +5,8 @@
 // beside what the head before it gave, and gives the guesses of its number. Each guess behind these
 // is a pass of the last head over one token of each sequence that goes on guessing, at the position
 // behind, beside what it gave itself; or one pass over mask tokens gives all of them (a block, as a
-// head of files::EagleForm::kParallel has it). Step thread only.
+// head of files::EagleForm::kParallel has it), or all guesses there are, where its first token is
+// the one that was drawn (files::EagleForm::kDiffusion). Step thread only.
 //
 // Where a step ends in the midst of a prompt, heads behind the first see there the one token behind
 // it that is known again and again: their drafts behind such a place may be worse.

@@ -18,9 +18,11 @@
 namespace sluice::exec {
 namespace {
 
-// Floats of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts): 32
-// MiB.
-constexpr int64_t kExtraLogits = 8 << 20;
+// Bytes of logits beyond one row per sequence that a step may hold (prompt log-probs, drafts); on a
+// device with memory of its own a share of that, if it is more, up to a bound: with few rows some
+// sequences of a large batch have no drafts.
+constexpr int64_t kExtraLogits = 32 << 20, kExtraLogitsMax = 512 << 20;
+constexpr int64_t kExtraLogitsShare = 256;
 // Tokens of a sequence that memory is made for by bringing experts to the host, unless the model or
 // the user wants fewer.
 constexpr int kRoomForTokens = 8192;
@@ -35,6 +37,17 @@ Status CheckPositions(const files::ModelConfig& config, const EngineOptions& opt
   return InvalidArgument(StrCat("--max-model-len ", options.max_model_len, " is above the ",
                                 positions, " positions that the model has a table of"),
                          "max-model-len");
+}
+
+int64_t ExtraRows(const device::Device& device, int vocab_size) {
+  int64_t bytes = kExtraLogits;
+  const Result<device::MemoryInfo> memory = device.Memory();
+  if (device.facts().device_memory && memory.ok()) {
+    const auto total = static_cast<int64_t>(memory->total_bytes);
+    bytes = std::clamp(total / kExtraLogitsShare, kExtraLogits, kExtraLogitsMax);
+  }
+  const int64_t row = std::max(1, vocab_size) * static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(bytes / row, 16, 512);
 }
 
 // A model that embeds draws no tokens, and may compute each text in one step.
@@ -92,9 +105,7 @@ Result<model::ModelOptions> ModelOptionsFor(const files::ModelFiles& files,
                                             const EngineOptions& options) {
   model::ModelOptions wanted;
   wanted.max_tokens = options.max_batch_tokens;
-  wanted.max_logits_rows =
-      options.max_num_seqs +
-      std::clamp<int64_t>(kExtraLogits / std::max(1, files.config.vocab_size), 16, 512);
+  wanted.max_logits_rows = options.max_num_seqs + ExtraRows(device, files.config.vocab_size);
   wanted.block_tokens = options.block_size;
   wanted.kernel_block_tokens = options.kernel_block_size;
   wanted.state_block_tokens = options.state_block;

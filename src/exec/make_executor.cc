@@ -120,6 +120,13 @@ InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const Input
   return bytes;
 }
 
+// The block of a head of DFlash's form begins with the token that was drawn, so its last mask token
+// stands where the last guess would.
+int DraftSpare(const Executor::Options& options) {
+  const model::EagleHead* const head = options.eagle_head;
+  return head != nullptr && head->config().form == files::EagleForm::kDiffusion ? 1 : 0;
+}
+
 // For people: what runs between the graphs of a step and why, or nothing.
 std::string PiecesNote(const Executor::Options& options, const device::DeviceFacts& facts) {
   std::string note;
@@ -264,6 +271,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .no_filtered = executor->sampler_->filtering().message(),
                      .draft_trees = limits.trees,
                      .counted_slots = executor->sampler_->counted_slots(),
+                     .draft_spare = DraftSpare(wanted),
                      .expert_groups = model.config().experts.groups};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
   SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));

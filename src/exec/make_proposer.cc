@@ -121,12 +121,14 @@ Status Executor::MakeEagle(const Options& wanted) {
   SLUICE_RETURN_IF_ERROR(MakeHidden(config.read_width()));
   hidden_layers_ = config.hidden_layers;
   HeadProposer::Shared shared;
-  const bool parallel = config.form == files::EagleForm::kParallel;
-  const int block = parallel ? std::max(0, wanted.draft_tokens - 1) : 0;
-  shared.pass = [&head, parallel](auto& context, auto& batch, auto& hidden, auto& outputs,
-                                  int number) {
-    using Of = model::EagleHead::Of;
-    const Of behind = parallel ? Of::kMask : Of::kItself;
+  const int block = BlockTokens(config.form, wanted.draft_tokens);
+  using Of = model::EagleHead::Of;
+  const bool diffusion = config.form == files::EagleForm::kDiffusion;
+  const Of behind = diffusion                                    ? Of::kBlock
+                    : config.form == files::EagleForm::kParallel ? Of::kMask
+                                                                 : Of::kItself;
+  shared.pass = [&head, behind](auto& context, auto& batch, auto& hidden, auto& outputs,
+                                int number) {
     return head.Draft(context, batch, hidden, number == 1 ? Of::kModel : behind, outputs);
   };
   shared.group = FollowedGroup(store_.groups());
@@ -139,6 +141,7 @@ Status Executor::MakeEagle(const Options& wanted) {
       ops::Dense(logits_.view(), DType::kF32, {wanted.max_num_seqs, config.draft_vocab_size});
   shared.chain.target_ids = config.target_ids;
   shared.chain.block = block;
+  if (diffusion) shared.chain.first_number = 0;
   shared.chain.mask_token = config.mask_token;
   shared.hidden = hidden_;
   SLUICE_ASSIGN_OR_RETURN(

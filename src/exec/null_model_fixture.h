@@ -37,6 +37,7 @@ struct NullExecutor {
     int block_tokens = 32;
     int extra_rows = 16;  // logits rows of a step beyond one for each sequence
     int vocab = 64;       // small: drawing a token is the sampler's cost, which grows with it
+    int drafts = 0;       // of a sequence in a step, which something on the device guesses
   };
   NullExecutor(const Sizes& sizes, std::function<void(const model::DeviceBatch&)> between) {
     const auto resolved = device::ResolveDevice("cpu", device::LinkedBackends());
@@ -57,8 +58,15 @@ struct NullExecutor {
     batch::KvGroup group = model->groups().front();
     group.num_blocks = sizes.sequences * (sizes.context / sizes.block_tokens + 1);
     store = std::move(kvstore::KvStore::Make(*device, {group}).value());
-    executor = std::move(
-        Executor::Make(*device, *model, *store, {.max_num_seqs = sizes.sequences}).value());
+    Executor::Options options{.max_num_seqs = sizes.sequences};
+    if (sizes.drafts > 0) {
+      options.draft_tokens = sizes.drafts;
+      options.propose = [](device::Stream&, const ops::Tensor&, const ops::Tensor&) {
+        return OkStatus();  // token 0, again and again
+      };
+      options.drafts_taken = 1.0;  // all are right
+    }
+    executor = std::move(Executor::Make(*device, *model, *store, options).value());
   }
 
   std::unique_ptr<device::Device> device;

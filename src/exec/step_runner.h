@@ -28,6 +28,9 @@ struct StepCosts {
   int64_t prepare = 0;  // on its inputs
   // On putting sampling on the stream, or on all of it where the device is the host.
   int64_t sample = 0;
+  // A part of it ran for the first or second time in its sizes, so that kernels were loaded or a
+  // graph was captured: its time says nothing of those that follow.
+  bool cold = false;
 };
 
 // Move-only. Dropping one waits for its work and forgets its results; steps launched behind it then
@@ -105,8 +108,10 @@ struct RunnerInfo {
   std::string no_filtered;
   bool draft_trees = false;  // PlanEntry::tree may be set
   int counted_slots = 0;     // slots below this may have steps with penalties in flight at once
-  int expert_groups = 1;     // of each layer's experts, as the router has them
-  int depth = 1;             // steps that may be unfinished at once
+  // Positions that the runner writes KV of behind those of its guesses, while it guesses.
+  int draft_spare = 0;
+  int expert_groups = 1;  // of each layer's experts, as the router has them
+  int depth = 1;          // steps that may be unfinished at once
   // Where drafts come from, as --speculate takes it; never "auto", which was decided. With "mtp",
   // "model", "eagle", "eagle3" and "block" the runner makes them.
   std::string speculate;

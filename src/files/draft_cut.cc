@@ -159,7 +159,7 @@ Result<DraftSource> OpenDraftSource(const std::string& path) {
   source.path = path;
   if (IsEagle(path)) {
     SLUICE_ASSIGN_OR_RETURN(EagleFiles eagle, OpenEagle(path));
-    if (eagle.config.form == EagleForm::kFirst)
+    if (UsesModelsOutput(eagle.config.form))
       return InvalidArgument(
           StrCat(path,
                  ": the head guesses with its model's output matrix, so there is none to be "

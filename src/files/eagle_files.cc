@@ -10,6 +10,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/config_check.h"
+#include "files/dflash_config.h"
 #include "files/folder_texts.h"
 #include "files/json_fields.h"
 #include "files/mapped_file.h"
@@ -24,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What heads of each form are called, by SGLang, vLLM and those who convert for them.
-constexpr std::string_view kThirdClass = "LlamaForCausalLMEagle3";
+constexpr std::string_view kThirdClasses[] = {"LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM",
+                                              "Qwen3ForCausalLMEagle3", "Eagle3Qwen3ForCausalLM"};
 constexpr std::string_view kFirstClasses[] = {"LlamaForCausalLMEagle", "EagleLlamaForCausalLM",
                                               "EagleModel", "EAGLEModel"};
 // Most of those that were published say what their layers are, and no more.
@@ -69,10 +71,10 @@ Status ReadHiddenLayers(const JsonFields& fields, std::vector<int>* layers) {
   if (layers->empty()) return OkStatus();
   const bool ascending =
       std::adjacent_find(layers->begin(), layers->end(), std::greater_equal<>()) == layers->end();
-  if (layers->size() == kEagleLayers && ascending) return OkStatus();
+  if (layers->size() <= kHeadLayersMax && ascending) return OkStatus();
   return BadModel(StrCat(Quote(kKey), " has ", layers->size(), " layers",
-                         ascending ? "" : ", which do not ascend", "; a head reads ", kEagleLayers,
-                         ", each behind the one before"));
+                         ascending ? "" : ", which do not ascend", "; a head reads 1 to ",
+                         kHeadLayersMax, ", each behind the one before"));
 }
 
 // Many of the first heads were published as PyTorch's own files alone.
@@ -163,7 +165,31 @@ Status ReadThirdForm(const JsonFields& fields, const TensorSource& tensors, Eagl
       fields.Int("target_hidden_size", kHiddenRange, &eagle->target_hidden_size));
   SLUICE_RETURN_IF_ERROR(
       fields.Int("draft_vocab_size", {1, eagle->layer.vocab_size}, &eagle->draft_vocab_size));
-  return ReadHiddenLayers(fields, &eagle->hidden_layers);
+  SLUICE_RETURN_IF_ERROR(ReadHiddenLayers(fields, &eagle->hidden_layers));
+  if (!eagle->hidden_layers.empty())
+    eagle->layers_read = static_cast<int>(eagle->hidden_layers.size());
+  return OkStatus();
+}
+
+// Of DFlash's form, what its layers' config does not say.
+Status ReadDiffusionForm(const DFlashHead& head, const TensorSource& tensors, EagleConfig* eagle) {
+  eagle->hidden_layers = head.layers;
+  eagle->layers_read = static_cast<int>(head.layers.size());
+  eagle->block_tokens = std::max(0, head.block_tokens - 1);
+  eagle->mask_token = head.mask_token;
+  if (head.mask_token >= eagle->layer.vocab_size)
+    return BadModel(StrCat("\"mask_token_id\" is ", head.mask_token, ", and the vocabulary has ",
+                           eagle->layer.vocab_size, " tokens"));
+  for (const char* const name : {kTargetIds, "lm_head.weight", "mask_embedding"}) {
+    if (FindEither(tensors, name) != nullptr)
+      return BadModel(StrCat("the head has a tensor ", Quote(name),
+                             ", and heads of DFlash's form are supported that take embedding and "
+                             "output matrix from their model"));
+  }
+  const auto sees_all = [](const LayerConfig& layer) { return layer.kind == LayerKind::kFull; };
+  if (std::all_of(eagle->layer.layers.begin(), eagle->layer.layers.end(), sees_all))
+    return OkStatus();
+  return BadModel("layers of the head have windows, which is not supported for heads");
 }
 
 // What some that are derived from the first form add, without which their drafts would be wrong.
@@ -197,11 +223,12 @@ bool Joins(const TensorSource& tensors) {
 // Of a head in a format of its own, its form, and in *config what is said of its layers.
 Result<EagleForm> ReadForm(const TensorSource& tensors, Json* config) {
   const std::string name = ClassOf(*config);
-  const bool first = IsOneOf(kFirstClasses, name), bare = IsOneOf(kLayerClasses, name);
-  if (name != kThirdClass && !first && !bare)
+  const bool first = IsOneOf(kFirstClasses, name), bare = IsOneOf(kLayerClasses, name),
+             third = IsOneOf(kThirdClasses, name);
+  if (!third && !first && !bare)
     return BadModel(StrCat("config.json names no head of EAGLE's form but ", Quote(name), "; ",
-                           kThirdClass, " and ", kFirstClasses[0], " are supported"));
-  if (name != kThirdClass && !Joins(tensors))
+                           kThirdClasses[0], " and ", kFirstClasses[0], " are supported"));
+  if (!third && !Joins(tensors))
     return BadModel(StrCat("there is no tensor ", Quote(kJoin),
                            ", which every head of EAGLE's form has",
                            bare ? "; this is a model" : "; the download may be incomplete"));
@@ -210,7 +237,10 @@ Result<EagleForm> ReadForm(const TensorSource& tensors, Json* config) {
                                 : LayersForm(JsonFields(*config), tensors);
   SLUICE_ASSIGN_OR_RETURN(*config, Flattened(std::move(*config)));
   if (!IsOneOf(kLayerClasses, ClassOf(*config))) {
-    (*config)["architectures"] = Json::array({kLayerClass});
+    // Whether heads of Q and K have norms the class does not say for all.
+    const bool norms = FindEither(tensors, "midlayer.self_attn.q_norm.weight") != nullptr ||
+                       FindEither(tensors, "layers.0.self_attn.q_norm.weight") != nullptr;
+    (*config)["architectures"] = Json::array({norms ? "Qwen3ForCausalLM" : kLayerClass});
     config->erase("model_type");
   }
   return form;
@@ -218,7 +248,12 @@ Result<EagleForm> ReadForm(const TensorSource& tensors, Json* config) {
 
 Result<EagleConfig> ReadEagleConfig(Json config, const TensorSource& tensors) {
   EagleConfig eagle;
-  if (IsSpeculators(config)) {
+  DFlashHead diffusion;
+  if (IsDFlash(config)) {
+    SLUICE_ASSIGN_OR_RETURN(diffusion, ReadDFlash(std::move(config)));
+    eagle.form = EagleForm::kDiffusion;
+    config = std::move(diffusion.config);
+  } else if (IsSpeculators(config)) {
     SLUICE_ASSIGN_OR_RETURN(SpeculatorsHead head, ReadSpeculators(config));
     eagle.form = head.form;
     eagle.block_tokens = head.block_tokens;
@@ -231,8 +266,11 @@ Result<EagleConfig> ReadEagleConfig(Json config, const TensorSource& tensors) {
   eagle.target_hidden_size = eagle.layer.hidden_size;
   eagle.draft_vocab_size = eagle.layer.vocab_size;
   const JsonFields fields(config);
-  SLUICE_RETURN_IF_ERROR(eagle.form == EagleForm::kFirst ? ReadFirstForm(fields, tensors, &eagle)
-                                                         : ReadThirdForm(fields, tensors, &eagle));
+  const Status read = eagle.form == EagleForm::kDiffusion
+                          ? ReadDiffusionForm(diffusion, tensors, &eagle)
+                      : eagle.form == EagleForm::kFirst ? ReadFirstForm(fields, tensors, &eagle)
+                                                        : ReadThirdForm(fields, tensors, &eagle);
+  SLUICE_RETURN_IF_ERROR(read);
   eagle.join_bias =
       FindEither(tensors, kJoinBias) != nullptr || FindEither(tensors, kFusionBias) != nullptr;
   eagle.own_embedding = FindEither(tensors, kEmbedding) != nullptr;
@@ -251,34 +289,42 @@ Status ReadIds(const TensorSource& tensors, EagleConfig* config) {
                          " tokens, and no tensor \"d2t\" says which they are"));
 }
 
-Status Read(EagleFiles* files) {
-  SLUICE_ASSIGN_OR_RETURN(Json config, ReadConfig(files->path));
-  SLUICE_ASSIGN_OR_RETURN(files->tensors, OpenTensors(files->path));
-  SLUICE_ASSIGN_OR_RETURN(files->config, ReadEagleConfig(std::move(config), *files->tensors));
-  if (files->config.form == EagleForm::kFirst) return OkStatus();
-  return ReadIds(*files->tensors, &files->config);
+Result<EagleFiles> Read(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(Json config, ReadConfig(path));
+  SLUICE_ASSIGN_OR_RETURN(auto tensors, OpenTensors(path));
+  return ReadEagle(path, std::move(config), std::move(tensors));
 }
 
 }  // namespace
+
+Result<EagleFiles> ReadEagle(std::string path, Json config,
+                             std::shared_ptr<const TensorSource> tensors) {
+  EagleFiles files;
+  files.path = std::move(path);
+  files.tensors = std::move(tensors);
+  SLUICE_ASSIGN_OR_RETURN(files.config, ReadEagleConfig(std::move(config), *files.tensors));
+  if (UsesModelsOutput(files.config.form)) return files;
+  SLUICE_RETURN_IF_ERROR(ReadIds(*files.tensors, &files.config));
+  return files;
+}
 
 bool IsEagle(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
   const Result<Json> config = ReadConfig(path);
   if (!config.ok()) return false;
-  if (IsSpeculators(*config)) return true;
+  if (IsDFlash(*config) || IsSpeculators(*config)) return true;
   const std::string name = ClassOf(*config);
-  if (name == kThirdClass || IsOneOf(kFirstClasses, name)) return true;
+  if (IsOneOf(kThirdClasses, name) || IsOneOf(kFirstClasses, name)) return true;
   if (!IsOneOf(kLayerClasses, name)) return false;
   const auto tensors = OpenTensors(path);
   return tensors.ok() && Joins(**tensors);
 }
 
 Result<EagleFiles> OpenEagle(const std::string& path) {
-  EagleFiles files;
-  files.path = path;
-  const Status status = Read(&files);
-  if (status.ok()) return files;
+  Result<EagleFiles> files = Read(path);
+  if (files.ok()) return files;
+  const Status status = files.status();
   return status.message().starts_with(path) ? status : status.WithContext(path);
 }
 

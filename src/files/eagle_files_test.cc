@@ -43,7 +43,7 @@ struct Head {
     const size_t tail = ids + 8 + (more.empty() ? 0 : 16);
     std::memcpy(bytes.data() + bytes.size() - tail, d2t.data(), ids);
     folder.Write("model.safetensors", bytes);
-    EXPECT_EQ(IsEagle(folder.path()), config["architectures"][0] == "LlamaForCausalLMEagle3");
+    EXPECT_EQ(IsEagle(folder.path()), config["architectures"][0] != "Qwen3ForCausalLM");
     return OpenEagle(folder.path());
   }
   std::string Error() const {
@@ -93,6 +93,38 @@ TEST(EagleFiles, WhatTheFileDoesNotSayIsThatOfTheModel) {
   EXPECT_TRUE(opened->config.hidden_layers.empty());
 }
 
+TEST(EagleFiles, ItMayReadAnyNumberOfLayers) {
+  for (const int count : {1, 2, 5}) {
+    Head head;
+    std::vector<int> layers;
+    for (int i = 0; i < count; ++i) layers.push_back(1 + 8 * i);
+    head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", layers}};
+    const auto opened = head.Open();
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(opened->config.hidden_layers, layers);
+    EXPECT_EQ(opened->config.read_width(), count * 6);
+  }
+}
+
+// The tensors say whether its layers are Llama's or Qwen3's, whatever its class is called.
+TEST(EagleFiles, EachTrainerHasANameForItsClass) {
+  for (const char* const name : {"LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM",
+                                 "Qwen3ForCausalLMEagle3", "Eagle3Qwen3ForCausalLM"}) {
+    Head head;
+    head.config["architectures"] = {name};
+    head.config["num_key_value_heads"] = head.config["head_dim"] = 2;
+    auto opened = head.Open();
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(opened->config.form, EagleForm::kThird) << name;
+    EXPECT_EQ(opened->config.layer.qk_norm, QkNormKind::kNone) << name;
+    head.more =
+        R"(,"midlayer.self_attn.q_norm.weight":{"dtype":"F32","shape":[4],"data_offsets":[32,48]})";
+    opened = head.Open();
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(opened->config.layer.qk_norm, QkNormKind::kHead) << name;
+  }
+}
+
 TEST(EagleFiles, AnEmbeddingOfItsOwnIsFound) {
   Head head;
   head.more = R"(,"embed_tokens.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[32,48]})";
@@ -124,8 +156,11 @@ TEST(EagleFiles, WhatIsWrongIsSaid) {
   head.config["architectures"] = {"Qwen3ForCausalLM"};
   EXPECT_THAT(head.Error(), HasSubstr("names no head of EAGLE's form but \"Qwen3ForCausalLM\""));
   head = Head();
-  head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {1, 14}}};
-  EXPECT_THAT(head.Error(), HasSubstr("has 2 layers; a head reads 3"));
+  std::vector<int> many(65);
+  for (int i = 0; i < 65; ++i) many[static_cast<size_t>(i)] = i;
+  head.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", many}};
+  EXPECT_THAT(head.Error(), HasSubstr("has 65 layers; a head reads 1 to 64"));
+  head = Head();
   head.config["norm_before_fc"] = head.config["fc_norm"] = true;
   EXPECT_THAT(head.Error(), HasSubstr("\"norm_before_fc\" and \"fc_norm\" are both true"));
   head = Head();

@@ -14,6 +14,7 @@ ModelOptions EagleHead::OptionsFor(ModelOptions of_model, files::EagleForm form)
   if (files::ReadsLayers(form)) of_model.activation = ops::ResidualDType(of_model.activation);
   of_model.mtp_heads = 0;
   of_model.joins_hidden = true;
+  of_model.sees_behind = form == files::EagleForm::kDiffusion;
   return of_model;
 }
 
@@ -110,7 +111,8 @@ Status EagleHead::Bind(const device::Device& device, const Model& target) {
     const std::string prefix = StrCat("layers.", i, ".");
     Layer& made = layers_.emplace_back();
     if (!third() || i > 0) {
-      const std::string norm = i > 0 ? prefix + "input_norm" : "";
+      const bool named = i > 0 || config_.form == files::EagleForm::kDiffusion;
+      const std::string norm = named ? prefix + "input_norm" : "";
       SLUICE_ASSIGN_OR_RETURN(made.input_norm, layers::Norm::Make(binder, norm, residual));
     }
     SLUICE_ASSIGN_OR_RETURN(made.attention, layers::Attention::Make(binder, i, groups_.front(), 0,
@@ -120,6 +122,7 @@ Status EagleHead::Bind(const device::Device& device, const Model& target) {
     SLUICE_ASSIGN_OR_RETURN(made.mlp,
                             layers::Mlp::Make(binder, prefix + "mlp.", layer.intermediate_size));
   }
+  if (config_.form == files::EagleForm::kDiffusion) return BindDiffusion(binder, device, target);
   return third() ? BindThird(binder) : BindFirst(binder, device, target);
 }
 
@@ -170,6 +173,10 @@ Status EagleHead::NormRead(device::Stream& stream, const ops::Tensor& hidden) co
 Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
                         const ops::Tensor& hidden, Of of, const DraftOutputs& outputs) const {
   if (batch.tokens() == 0) return OkStatus();
+  if (config_.form == files::EagleForm::kDiffusion) {
+    return of == Of::kModel ? ReadModel(context, batch, hidden)
+                            : DraftBlock(context, batch, hidden, outputs);
+  }
   device::Stream& stream = *context.stream;
   const int64_t width = config_.layer.hidden_size;
   layers::Activations a = layers::Activations::Slice(context.workspace, config_.layer, options_,

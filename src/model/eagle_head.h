@@ -1,7 +1,7 @@
-// EagleHead: a head of EAGLE's form on a device, beside the model that it guesses for. Layers with
-// KV of their own, over the embedding of a token and what the model gave for the token before it,
-// in the way of files::EagleForm; or, applied again, what the head gave for that one itself.
-// Immutable; the Device and the model must outlive it, whose embedding it reads where its
+// EagleHead: a head of EAGLE's or DFlash's form on a device, beside the model that it guesses for.
+// Layers with KV of their own, over the embedding of a token and what the model gave for the token
+// before it, in the way of files::EagleForm; or, applied again, what the head gave for that one
+// itself. Immutable; the Device and the model must outlive it, whose embedding it reads where its
 // checkpoint has none, and of the first form also its final norm and output matrix. One stream at a
 // time per workspace.
 #pragma once
@@ -24,8 +24,8 @@ namespace sluice::model {
 class EagleHead {
  public:
   // Whose hidden states a pass reads. Of the parallel form, behind what the model has given, those
-  // that stand for all that are not known.
-  enum class Of { kModel, kItself, kMask };
+  // that stand for all that are not known; of DFlash's form there a block reads tokens alone.
+  enum class Of { kModel, kItself, kMask, kBlock };
 
   // The options of a head beside a model of these. One of the third form works in the type of that
   // model's residual stream.
@@ -55,6 +55,11 @@ class EagleHead {
   // of the residual stream's type, before a final norm; empty of kMask, where token ids are the
   // mask token's. A head that norms it does so in place. Logits are of guesses, by
   // EagleConfig::target_ids.
+  //
+  // Of DFlash's form a pass kModel keeps K and V alone, at the positions of the step's tokens, and
+  // has no rows. In one of kBlock each sequence has equally many tokens, a block, and all see one
+  // another; `hidden` is I32 [sequences], the token that each begins with, whatever its id says;
+  // or empty, where the ids say it.
   Status Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden, Of of,
                const DraftOutputs& outputs) const;
 
@@ -68,11 +73,21 @@ class EagleHead {
 
   EagleHead(const files::EagleConfig& config, const ModelOptions& options)
       : config_(config), options_(options), groups_(LayerGroups(config.layer, options)) {}
-  bool third() const { return files::ReadsLayers(config_.form); }
+  // Of EAGLE-3's form, or of the parallel one.
+  bool third() const {
+    return files::ReadsLayers(config_.form) && !files::UsesModelsOutput(config_.form);
+  }
   Status Bind(const device::Device& device, const Model& target);
   // What is read by the first form, and by the third.
   Status BindFirst(const layers::Binder& binder, const device::Device& device, const Model& target);
   Status BindThird(const layers::Binder& binder);
+  Status BindDiffusion(const layers::Binder& binder, const device::Device& device,
+                       const Model& target);
+  // Draft of DFlash's form, of the model's and of a block.
+  Status ReadModel(ForwardContext& context, const DeviceBatch& batch,
+                   const ops::Tensor& hidden) const;
+  Status DraftBlock(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& begin,
+                    const DraftOutputs& outputs) const;
   // What of the parallel form is the same in every pass.
   Status MakeMask(const layers::Binder& binder, device::Device& device);
   // In place.
@@ -98,6 +113,8 @@ class EagleHead {
   ops::Bound<ops::Norm> read_norm_;
   std::vector<ops::Tensor> read_norms_;  // its weights, of columns side by side; may be empty
   layers::Norm output_norm_;             // in place; unbound where nothing is normed again
+  layers::Norm joined_norm_;             // of DFlash's form alone
+  DType output_reads_ = DType::kF32;     // of that form, whose output matrix is the model's
   std::vector<Layer> layers_;
   layers::LogitsHead logits_;
   device::Buffer mask_memory_;

@@ -29,6 +29,7 @@ struct ModelOptions {
   bool draft_trees = false;       // these may be trees (DeviceBatch::paths)
   int mtp_heads = 0;              // so many of the checkpoint's heads, from the first, for Draft
   bool joins_hidden = false;      // an EagleHead's: Activations::joined is needed
+  bool sees_behind = false;       // a token sees those behind it in its sequence, too
   // Of each layer's experts, as experts::MapShape::slots; 0: they lie in their order. Those of
   // heads always do.
   int expert_slots = 0;

@@ -82,7 +82,7 @@ void Scheduler::Join(Sequence* sequence, const Shared& shared, int64_t now_us) {
   // Steps extend these until the sequence ends.
   const int32_t longest = sequence->prompt_tokens + sequence->spec.max_tokens;
   sequence->tokens.reserve(longest);
-  kv_.Reserve(&sequence->kv, longest + sequence->spec.device_drafts);
+  kv_.Reserve(&sequence->kv, longest + sequence->spec.device_drafts + options_.draft_spare);
   sequence->drafts.reserve(options_.max_draft_tokens);
   sequence->fork_parent = 0;
   sequence->computed = sequence->planned = shared.tokens;

@@ -113,7 +113,8 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
       plan->tokens.push_back(batch::kLastDrawn);
     }
   }
-  const int32_t written = first + scheduled.query + scheduled.guesses;
+  const int32_t spare = scheduled.guesses > 0 ? options_.draft_spare : 0;
+  const int32_t written = first + scheduled.query + scheduled.guesses + spare;
   for (size_t g = 0; g < plan->groups.size(); ++g) {
     batch::GroupTable& table = plan->groups[g];
     table.first.push_back(

@@ -27,7 +27,7 @@ int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
   const int32_t guesses = DeviceDrafts(*sequence, sequence->drawn() + sequence->unknown_tokens + 1);
   if (guesses == 0 || sequence->worthy_drafts == 0) return 0;
   if (end < sequence->length() || sequence->done_drawing()) return 0;
-  const int32_t most = end + guesses;
+  const int32_t most = end + guesses + options_.draft_spare;
   if (most > options_.max_model_len || !kv_.Grow(&sequence->kv, most)) return 0;
   return guesses;
 }

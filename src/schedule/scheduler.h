@@ -44,6 +44,7 @@ struct SchedulerOptions {
   int32_t max_extra_rows = 2048;    // logits rows of a step beyond one per sequence (prompt
                                     // log-probs, drafts); >= 1
   int32_t max_draft_tokens = 0;     // drafts per sequence and step
+  int32_t draft_spare = 0;          // positions that a runner which guesses writes behind these
   int32_t counted_slots = 0;        // below this the runner counts what penalties need, so that
                                     // steps of such a sequence overlap
   int32_t max_model_len = 4096;     // prompt and answer

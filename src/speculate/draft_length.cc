@@ -7,6 +7,8 @@ namespace {
 
 // Of one more draft. What a sequence writes changes faster than what all of them do.
 constexpr float kRate = 1.0F / 8, kRateOfAll = 1.0F / 64;
+// As many drafts as what a program begins with stands for, and until kRateOfAll holds.
+constexpr int kBegun = 8, kToldMax = 64 - kBegun;
 
 }  // namespace
 
@@ -34,7 +36,7 @@ void Acceptance::Observe(std::span<const int32_t> tokens, Acceptance* others) {
   while (seen_ < count_ && at_ + seen_ < size) {
     const bool right = tokens[at_ + seen_] == drafts_[seen_];
     Learn(grade_, seen_, right, kRate);
-    others->Learn(grade_, seen_, right, kRateOfAll);
+    others->LearnOfAll(grade_, seen_, right);
     if (asides_[seen_] >= 0) {
       const bool found = tokens[at_ + seen_] == asides_[seen_];
       LearnContested(right, found, kRate);
@@ -47,13 +49,19 @@ void Acceptance::Observe(std::span<const int32_t> tokens, Acceptance* others) {
 void Acceptance::Verified(int32_t grade, int32_t drafted, int32_t right, Acceptance* others) {
   for (int32_t place = 0; place < drafted && place <= right; ++place) {
     Learn(grade, place, place < right, kRate);
-    others->Learn(grade, place, place < right, kRateOfAll);
+    others->LearnOfAll(grade, place, place < right);
   }
 }
 
 void Acceptance::Learn(int32_t grade, int32_t place, bool right, float rate) {
   float& share = right_[grade][place];
   share += rate * ((right ? 1.0F : 0.0F) - share);
+}
+
+void Acceptance::LearnOfAll(int32_t grade, int32_t place, bool right) {
+  uint8_t& told = told_[grade][place];
+  Learn(grade, place, right, std::max(kRateOfAll, 1.0F / static_cast<float>(kBegun + told)));
+  if (told < kToldMax) ++told;
 }
 
 void Acceptance::LearnContested(bool right, bool aside, float rate) {

@@ -52,6 +52,8 @@ class Acceptance {
   using Row = std::array<float, limits::kDraftTokensMax>;
   void LearnContested(bool right, bool aside, float rate);
   void Learn(int32_t grade, int32_t place, bool right, float rate);
+  // One draft of any sequence. What a program begins with counts as a few of them.
+  void LearnOfAll(int32_t grade, int32_t place, bool right);
 
   // By grade and place: the share that was right of those whose predecessors were. The first
   // sequence of a program begins with these, which let it try.
@@ -61,6 +63,8 @@ class Acceptance {
   // Of drafts instead of which something else might come, and of these others. The first sequence
   // begins with what drafts of suffix showed in answers of the demo model.
   float contested_right_ = .3F, aside_right_ = .2F;
+  // Drafts that LearnOfAll has told of, up to a number from which on each counts as much.
+  std::array<std::array<uint8_t, limits::kDraftTokensMax>, kDraftGrades> told_ = {};
   // The draft that is looked at.
   std::array<int32_t, limits::kDraftTokensMax> drafts_, asides_;
   int32_t at_ = 0, grade_ = 0, count_ = 0, seen_ = 0;

@@ -95,5 +95,20 @@ TEST(Acceptance, WhatWasVerifiedIsLearnedUpToTheFirstWrongOne) {
   EXPECT_EQ(one.Choose(1, 3, Each(0.2F)), 3);
 }
 
+// The first answers of a program show soon that drafts are never right, or always.
+TEST(Acceptance, WhatAllShowIsLearnedSoonAtFirst) {
+  for (const bool right : {false, true}) {
+    Acceptance all, one;
+    for (int i = 0; i < 24; ++i) one.Verified(1, 1, right ? 1 : 0, &all);
+    EXPECT_NEAR(all.Right(1, 0), right ? 0.95F : 0.2F, 0.05F);
+    const float before = all.Right(1, 0);
+    for (int i = 0; i < 200; ++i) one.Verified(1, 1, right ? 1 : 0, &all);
+    const float settled = all.Right(1, 0);
+    one.Verified(1, 1, right ? 0 : 1, &all);
+    EXPECT_NEAR(all.Right(1, 0), settled, 0.02F) << "one counts little then";
+    EXPECT_NE(before, settled);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::speculate

@@ -79,8 +79,9 @@ class PruneDraft(unittest.TestCase):
                     "--tokens", "128")
         self.refuse(["has no tokenizer", "--tokenizer"], HEAD, self.out, "--text", self.text,
                     "--tokens", "30")
-        self.refuse(["its model's output matrix, so there is none to be cut"],
-                    os.path.join(GOLDEN, "drafts/eagle1"), self.out, "--text", self.text, "--tokens", "30")
+        for head in ("eagle1", "dflash"):
+            self.refuse(["its model's output matrix, so there is none to be cut"],
+                        os.path.join(GOLDEN, "drafts", head), self.out, "--text", self.text, "--tokens", "30")
         empty = os.path.join(self.folder.name, "empty")
         with open(empty, "w", encoding="utf-8"):
             pass

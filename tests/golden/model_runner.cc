@@ -285,9 +285,10 @@ Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, 
   if (eagle_ != nullptr) {
     context.kv = eagle_kv_;
     SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, hidden_of_, outputs));
-    hidden_ = given;
     const bool parallel = eagle_->config().form == files::EagleForm::kParallel;
-    hidden_of_ = parallel ? model::EagleHead::Of::kMask : model::EagleHead::Of::kItself;
+    const bool block = hidden_of_ == model::EagleHead::Of::kBlock;
+    hidden_ = block ? ops::Tensor() : given;
+    if (!block) hidden_of_ = parallel ? model::EagleHead::Of::kMask : model::EagleHead::Of::kItself;
   } else {
     const bool another = head + 1 < model_->options().mtp_heads;
     if (another) {
@@ -297,6 +298,20 @@ Result<std::vector<float>> ModelRunner::Draft(const std::vector<Chunk>& chunks, 
     hidden_ = another ? outputs.every : given;
   }
   return Finish(chunks, logits.view(), &drafted_[head]);
+}
+
+Status ModelRunner::KeepBesideBlocks(const std::vector<Chunk>& chunks) {
+  model::DeviceBatch batch = Batch(chunks, drafted_[0], false);
+  batch.logits_rows.dims[0] = 0;
+  model::ForwardContext context = Context();
+  context.kv = eagle_kv_;
+  SLUICE_RETURN_IF_ERROR(eagle_->Draft(context, batch, hidden_, hidden_of_, {}));
+  SLUICE_RETURN_IF_ERROR(stream_->Synchronize());
+  hidden_ = {};
+  hidden_of_ = model::EagleHead::Of::kBlock;
+  for (const Chunk& chunk : chunks)
+    drafted_[0][chunk.sequence] += static_cast<int>(chunk.tokens.size());
+  return OkStatus();
 }
 
 void LogSoftmax(std::vector<float>* logits, int vocab_size) {

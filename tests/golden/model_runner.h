@@ -49,6 +49,9 @@ class ModelRunner {
   // those of all tokens of the last Step, or of the last Draft where there is another head behind
   // it, else of its rows. REQUIRES: options.mtp_heads, or a head beside it.
   Result<std::vector<float>> Draft(const std::vector<Chunk>& chunks, bool every_row, int head = 0);
+  // Of a head of DFlash's form: keeps what its blocks see of the tokens of the last Step, which
+  // were these. Draft then computes a block, of which every token is given.
+  Status KeepBesideBlocks(const std::vector<Chunk>& chunks);
   // Forgets every sequence and spoils its KV.
   void Reset();
 

@@ -43,7 +43,7 @@ ops::Attention::Desc AttentionDesc(const files::ModelConfig& config, const Model
   desc.kv_heads = group.kv_heads;
   desc.head_dim = group.k_head_dim;
   desc.scale = config.attention_scale;
-  desc.causal = !files::InfoOf(config.architecture).encoder;
+  desc.causal = !files::InfoOf(config.architecture).encoder && !options.sees_behind;
   desc.soft_cap = config.attention_soft_cap;
   desc.window = group.window;
   desc.chunked = group.window > 0 && config.chunked_window;
@@ -180,14 +180,19 @@ Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
                  : Run(context, batch, widest, residual, out);
 }
 
-Status Attention::Run(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
-                      const ops::Tensor& residual, const ops::Tensor& out) const {
+Status Attention::WriteKv(ForwardContext& context, const DeviceBatch& batch,
+                          const Activations& a) const {
   SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv_gate));
   // Where norms stand behind the rotation, K goes to the cache once more, normalized.
   if (rotate_.bound())
     SLUICE_RETURN_IF_ERROR(rotate_(*context.stream, RopeArgs(context, batch, a)));
   SLUICE_RETURN_IF_ERROR(Normalize(*context.stream, a));
-  SLUICE_RETURN_IF_ERROR(Rotate(context, batch, a));
+  return Rotate(context, batch, a);
+}
+
+Status Attention::Run(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                      const ops::Tensor& residual, const ops::Tensor& out) const {
+  SLUICE_RETURN_IF_ERROR(WriteKv(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Attend(context, batch, a));
   if (gate_.bound()) {
     SLUICE_RETURN_IF_ERROR(gate_(*context.stream, {.x = a.attended, .gate = a.attention_gate}));

@@ -37,6 +37,9 @@ class Attention {
   // attended.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& widest,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
+  // The first half of that: K and V of widest.normed go to the cache, and no more is done.
+  // REQUIRES: all layers have heads of one size.
+  Status WriteKv(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
  private:
   // Tensors of this layer's heads in the memory of those of the widest.

@@ -82,7 +82,28 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
   return list.Take();
 }
 
+namespace {
+
+std::vector<weights::ParamSpec> DiffusionParams(const files::EagleConfig& config) {
+  ParamList list(config);
+  if (config.own_embedding) list.Embedding();
+  list.JoinRead(config.read_width(), config.join_bias);
+  list.JoinedNorm();
+  for (int i = 0; i < config.layer.num_layers; ++i) {
+    list.Norm(i, "input_norm", "input_layernorm", "");
+    list.Qkv(i, config.layer.hidden_size);
+    list.AttentionOutput(i);
+    list.Norm(i, "mlp_norm", "post_attention_layernorm", "");
+    list.Mlp(i);
+  }
+  list.FinalNorm();
+  return list.Take();
+}
+
+}  // namespace
+
 std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
+  if (config.form == files::EagleForm::kDiffusion) return DiffusionParams(config);
   const int64_t hidden = config.layer.hidden_size;
   const bool third = files::ReadsLayers(config.form);
   ParamList list(config);

@@ -221,6 +221,11 @@ void ParamList::JoinRead(int64_t columns, bool bias) {
   added.hugging_face.push_back({{"fusion_fc.bias", added.rows}});
 }
 
+void ParamList::JoinedNorm() {
+  AddTop("joined_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
+         "hidden_norm.weight", "");
+}
+
 void ParamList::ReadNorms(int64_t columns, int norms) {
   for (int i = 0; i < norms; ++i) {
     const std::string theirs = norms == 1 ? "input_norm.weight" : StrCat("fc_norm.", i, ".weight");

@@ -101,6 +101,9 @@ class ParamList {
   // "fc": from what a head of EAGLE's form reads, side by side, to its residual stream.
   void JoinRead(int64_t columns, bool bias);
 
+  // "joined_norm": of what that product gives, where the layers read it alone.
+  void JoinedNorm();
+
   // "read_norm.0" and so on: so many norms of what a head of EAGLE's form reads, side by side.
   void ReadNorms(int64_t columns, int norms);
 

@@ -48,15 +48,21 @@ Status TokenEmbedding::operator()(device::Stream& stream, const DeviceBatch& bat
 }
 
 Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& final_norm) {
-  return Make(binder, final_norm, /*of_hidden=*/!final_norm.empty());
+  return Make(binder, final_norm, /*of_hidden=*/!final_norm.empty(), binder);
+}
+
+Result<LogitsHead> LogitsHead::Make(const Binder& of_norm, const std::string& final_norm,
+                                    const Binder& of_output) {
+  return Make(of_norm, final_norm, /*of_hidden=*/true, of_output);
 }
 
 Result<LogitsHead> LogitsHead::MakeWithoutNorm(const Binder& binder) {
-  return Make(binder, "", /*of_hidden=*/true);
+  return Make(binder, "", /*of_hidden=*/true, binder);
 }
 
-Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& final_norm,
-                                    bool of_hidden) {
+Result<LogitsHead> LogitsHead::Make(const Binder& of_norm, const std::string& final_norm,
+                                    bool of_hidden, const Binder& of_output) {
+  const Binder& binder = of_output;
   LogitsHead head;
   ops::GatherRows::Desc gather;
   gather.activation =
@@ -64,7 +70,7 @@ Result<LogitsHead> LogitsHead::Make(const Binder& binder, const std::string& fin
   gather.width = binder.config.hidden_size;
   SLUICE_ASSIGN_OR_RETURN(head.gather_, binder.Bind<ops::GatherRows>(gather));
   if (of_hidden) {
-    SLUICE_ASSIGN_OR_RETURN(head.norm_, Norm::Make(binder, final_norm, Norm::Of::kLast));
+    SLUICE_ASSIGN_OR_RETURN(head.norm_, Norm::Make(of_norm, final_norm, Norm::Of::kLast));
   }
   head.output_ = FusedLinear::Make(binder, "output");
   if (binder.config.logit_soft_cap) {

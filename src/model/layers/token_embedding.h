@@ -37,6 +37,9 @@ class LogitsHead {
  public:
   // `final_norm`: its parameter; empty where hidden states arrive normed.
   static Result<LogitsHead> Make(const Binder& binder, const std::string& final_norm);
+  // The output matrix and its soft cap are of another model than the norm.
+  static Result<LogitsHead> Make(const Binder& of_norm, const std::string& final_norm,
+                                 const Binder& of_output);
   // Of a.hidden as it is: no norm stands before the output matrix.
   static Result<LogitsHead> MakeWithoutNorm(const Binder& binder);
   // Of a.hidden, or of a.normed without a final norm. Writes a.last and a.last_normed; logits
@@ -45,8 +48,8 @@ class LogitsHead {
                     const ops::Tensor& logits) const;
 
  private:
-  static Result<LogitsHead> Make(const Binder& binder, const std::string& final_norm,
-                                 bool of_hidden);
+  static Result<LogitsHead> Make(const Binder& of_norm, const std::string& final_norm,
+                                 bool of_hidden, const Binder& of_output);
 
   ops::Bound<ops::GatherRows> gather_;
   Norm norm_;  // unbound: hidden states arrive normed
