@@ -26,15 +26,16 @@ double Seen(int window, double context) {
 }
 
 // Of the matrices of a layer with latent attention, per token.
-double LatentMacs(const files::ModelConfig& config) {
+double LatentMacs(const files::ModelConfig& config, const files::LayerConfig& layer) {
   const files::LatentConfig& latent = config.latent;
   const double heads = config.num_heads, hidden = config.hidden_size;
   const double rank = latent.kv_rank, into = latent.q_rank > 0 ? latent.q_rank : hidden;
   const double queries = heads * (latent.nope_dim + latent.rope_dim) * into +
                          (latent.q_rank > 0 ? hidden * latent.q_rank : 0);
   const files::IndexerConfig& indexer = latent.indexer;
-  const double index =
-      indexer.heads * (indexer.head_dim * into + hidden) + indexer.head_dim * hidden;
+  const double index = layer.reuses_positions ? 0
+                                              : indexer.heads * (indexer.head_dim * into + hidden) +
+                                                    indexer.head_dim * hidden;
   return queries + index + hidden * latent.key_width() +
          heads * rank * (latent.nope_dim + latent.value_dim) + heads * latent.value_dim * hidden;
 }
@@ -50,7 +51,7 @@ int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,
                      const files::LayerConfig& layer) {
   const files::LatentConfig& latent = config.latent;
   if (latent.kv_rank > 0) {
-    const int keys = latent.indexer.head_dim;
+    const int keys = layer.reuses_positions ? 0 : latent.indexer.head_dim;
     return KvHeadBytes(dtype, latent.key_width()) + (keys > 0 ? KvHeadBytes(dtype, keys) : 0);
   }
   return 2 * config.kv_heads_of(layer) * KvHeadBytes(dtype, config.head_dim_of(layer));
@@ -93,23 +94,30 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
     const double queries = config.num_heads * head,
                  keys = layer.kv_of < 0 ? config.kv_heads_of(layer) * head : 0;
     work.layer_macs +=
-        latent.kv_rank > 0 ? LatentMacs(config) : 2 * hidden * queries + 2 * hidden * keys;
+        latent.kv_rank > 0 ? LatentMacs(config, layer) : 2 * hidden * queries + 2 * hidden * keys;
     if (config.attention_gate) work.layer_macs += hidden * queries;
     // The product for it before the first layer, and two in the layer.
     work.layer_macs += 3 * hidden * config.layer_inputs.width;
+    work.layer_macs += 2 * hidden * (config.altup.laurel_rank + config.altup.streams);
     const int window = layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0;
     work.windows.push_back(latent.indexer.heads > 0 ? latent.indexer.top_k : window);
   }
+  work.layer_macs += 2 * hidden * hidden * std::max(0, config.altup.streams - 1);
   work.output_macs = hidden * config.vocab_size;
   work.pair_macs = 2.0 * config.num_heads * config.head_dim;
   if (latent.kv_rank > 0) {
     work.pair_macs = static_cast<double>(config.num_heads) * (latent.key_width() + latent.kv_rank);
   }
   const files::IndexerConfig& indexer = latent.indexer;
-  work.index_macs = static_cast<double>(indexer.heads) * indexer.head_dim;
+  const auto reusing =
+      std::count_if(config.layers.begin(), config.layers.end(),
+                    [](const files::LayerConfig& layer) { return layer.reuses_positions; });
+  const double own = 1.0 - static_cast<double>(reusing) / std::max(1, config.num_layers);
+  work.index_macs = own * indexer.heads * indexer.head_dim;
   work.index_bytes = static_cast<double>(kv_token_bytes) * indexer.head_dim /
                      (indexer.head_dim + std::max(1, latent.key_width()));
   work.kv_bytes = static_cast<double>(kv_token_bytes) - work.index_bytes;
+  work.index_bytes *= own;
   return work;
 }
 

@@ -1,7 +1,6 @@
 #include "exec/activation_dump.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "base/visible.h"
 #include "batch/draft_tree.h"
 #include "device/staging.h"
+#include "exec/whole_number.h"
 #include "files/architectures.h"
 #include "files/safetensors_writer.h"
 
@@ -24,14 +24,6 @@ Status Malformed(const std::string& text) {
       StrCat("--dump-activations ", Quote(text),
              " is not FOLDER:LAYERS:STEPS, as /tmp/dump:0,11:0-3 is, with layers that ascend"),
       kField);
-}
-
-// A whole number of at most nine digits; below 0: it is none.
-int64_t NumberOf(std::string_view text) {
-  int64_t number = -1;
-  if (text.empty() || text.size() > 9) return -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : -1;
 }
 
 std::span<const std::byte> BytesOf(const std::vector<int32_t>& values) {
@@ -51,18 +43,18 @@ Result<DumpWanted> ParseDump(const std::string& text) {
   std::string_view layers = std::string_view(text).substr(layers_at + 1, steps_at - layers_at - 1);
   for (;;) {
     const size_t comma = layers.find(',');
-    const int64_t layer = NumberOf(layers.substr(0, comma));
+    const int layer = WholeNumber(layers.substr(0, comma));
     if (layer < 0 || (!wanted.layers.empty() && layer <= wanted.layers.back()))
       return Malformed(text);
-    wanted.layers.push_back(static_cast<int>(layer));
+    wanted.layers.push_back(layer);
     if (comma == std::string_view::npos) break;
     layers.remove_prefix(comma + 1);
   }
   const std::string_view steps = std::string_view(text).substr(steps_at + 1);
   const size_t dash = steps.find('-');
-  wanted.first_step = NumberOf(steps.substr(0, dash));
+  wanted.first_step = WholeNumber(steps.substr(0, dash));
   wanted.last_step =
-      dash == std::string_view::npos ? wanted.first_step : NumberOf(steps.substr(dash + 1));
+      dash == std::string_view::npos ? wanted.first_step : WholeNumber(steps.substr(dash + 1));
   if (wanted.first_step < 0 || wanted.last_step < wanted.first_step) return Malformed(text);
   return wanted;
 }

@@ -181,7 +181,7 @@ TEST(TakesDraftTrees, NeitherStatesNorListedPositionsDo) {
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value();
     return model::TakesDraftTrees(files.config, *OpenTestDevice("cpu"), {});
   };
-  for (const char* name : {"llama", "gemma4_e", "deepseek_v2", "qwen3_moe"})
+  for (const char* name : {"llama", "gemma4_e", "gemma3n", "deepseek_v2", "qwen3_moe"})
     EXPECT_TRUE(takes(name)) << name;
   for (const char* name : {"deepseek_v32", "glm_moe_dsa", "jamba", "falcon_mamba", "lfm2"})
     EXPECT_FALSE(takes(name)) << name;

@@ -1,12 +1,12 @@
 #include "exec/experts_on.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "exec/whole_number.h"
 
 namespace sluice::exec {
 namespace {
@@ -21,14 +21,6 @@ Status Malformed(const std::string& text) {
                          kField);
 }
 
-// A whole number of at most nine digits; below 0: it is none.
-int NumberOf(std::string_view text) {
-  int number = -1;
-  if (text.empty() || text.size() > 9 || text.front() == '-') return -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : -1;
-}
-
 // "0-11,20": by layer of the checkpoint, whether it is named.
 Result<std::vector<bool>> NamedLayers(const std::string& text, int stored_layers) {
   std::vector<bool> named(static_cast<size_t>(stored_layers));
@@ -37,8 +29,8 @@ Result<std::vector<bool>> NamedLayers(const std::string& text, int stored_layers
     const size_t comma = rest.find(',');
     const std::string_view range = rest.substr(0, comma);
     const size_t dash = range.find('-');
-    const int first = NumberOf(range.substr(0, dash));
-    const int last = dash == std::string_view::npos ? first : NumberOf(range.substr(dash + 1));
+    const int first = WholeNumber(range.substr(0, dash));
+    const int last = dash == std::string_view::npos ? first : WholeNumber(range.substr(dash + 1));
     if (first < 0 || last < first) return Malformed(text);
     if (last >= stored_layers) {
       return InvalidArgument(StrCat("--experts-on ", text, " names layer ", last,

@@ -7,7 +7,7 @@
 #include "files/architecture_parts.h"
 #include "files/early_architectures.h"
 #include "files/encoder_architectures.h"
-#include "files/gemma4_architectures.h"
+#include "files/gemma_architectures.h"
 #include "files/mamba_architectures.h"
 #include "files/short_conv_architectures.h"
 #include "files/sparse_architectures.h"
@@ -483,7 +483,7 @@ consteval auto Joined(const ArchitectureInfo (&... rows)[n]) {
   return table;
 }
 constexpr auto kTable = Joined(kDecoderRows, kEarlyRows, kSparseRows, kShortConvRows, kMambaRows,
-                               kGemma4Rows, kEncoderRows);
+                               kGemmaRows, kEncoderRows);
 
 consteval bool IsInOrder() {
   for (size_t i = 0; i < kTable.size(); ++i) {

@@ -44,7 +44,7 @@ struct HfName {
 enum class LayerRule {
   kFull,            // all see everything; in GGUF a window may be given, and then all see it
   kWindow,          // all see the window, if one is given
-  kSwitchedWindow,  // all see the window, if "use_sliding_window" is set; none in GGUF
+  kSwitchedWindow,  // if "use_sliding_window" is set all see it, of Qwen2-MoE some; none in GGUF
   kUpperWindow,     // those above "max_window_layers", if "use_sliding_window" is set; none in GGUF
   kPeriodicWindow,  // all but every window_period-th
   kPeriodicRope,    // all but every fourth have RoPE
@@ -169,7 +169,7 @@ enum class HfScales {
   kGranite,   // "embedding_multiplier", "attention_multiplier", "residual_multiplier"; logits are
               // divided by "logits_scaling"
   kCohere,    // logits are multiplied by "logit_scale"
-  kGemma4,    // as kGemma, but scores are not scaled
+  kGemma4,    // as kGemma, but scores are not scaled; Gemma 3n's, too
   kFalconH1,  // "embedding_multiplier", "lm_head_multiplier" and those of every part of a layer
 };
 

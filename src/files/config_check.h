@@ -27,6 +27,7 @@ inline constexpr IntRange kConvKernelRange{2, 8};
 inline constexpr int64_t kLayerStateMax = int64_t{1} << 28;  // numbers
 inline constexpr IntRange kIntermediateRange{1, 1 << 20};
 inline constexpr IntRange kContextRange{1, 1 << 28};
+inline constexpr IntRange kAltUpStreamsRange{2, 4};
 inline constexpr IntRange kTokenTypesRange{1, 16};
 inline constexpr IntRange kExpertsRange{0, 1024};  // 0: none
 inline constexpr IntRange kExpertsPerTokenRange{1, 64};

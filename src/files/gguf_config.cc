@@ -10,6 +10,7 @@
 #include "files/gguf.h"
 #include "files/gguf_encoder.h"
 #include "files/gguf_fields.h"
+#include "files/gguf_gemma3n.h"
 #include "files/gguf_gemma4.h"
 #include "files/gguf_mamba.h"
 #include "files/gguf_positions.h"
@@ -42,9 +43,10 @@ class GgufConfigReader {
     SLUICE_RETURN_IF_ERROR(ReadAttention());
     SLUICE_RETURN_IF_ERROR(ReadLayers());
     if (Is(Architecture::kGemma4)) SLUICE_RETURN_IF_ERROR(ReadGgufGemma4(fields_, &config_));
+    if (Is(Architecture::kGemma3n)) SLUICE_RETURN_IF_ERROR(ReadGgufGemma3n(fields_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadExperts());
     SLUICE_RETURN_IF_ERROR(ReadTraits());
-    SLUICE_RETURN_IF_ERROR(ReadGgufPositions(file_, info_, &config_));
+    SLUICE_RETURN_IF_ERROR(ReadGgufPositions(fields_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadScales());
     SLUICE_RETURN_IF_ERROR(ReadGgufPooling(file_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(FinishConfig(&config_));
@@ -108,7 +110,7 @@ Status GgufConfigReader::ReadSizes() {
   config_.num_heads = 1;
   const bool alone = info_.layers == LayerRule::kMamba;
   const bool each = Is(Architecture::kGemma4) || info_.layers == LayerRule::kMambaPattern;
-  if (!alone && !each) {
+  if (!alone && !each && !Is(Architecture::kGemma3n)) {
     SLUICE_RETURN_IF_ERROR(fields_.UniformInt("feed_forward_length", kIntermediateRange,
                                               config_.num_layers, &config_.intermediate_size));
   }
@@ -190,6 +192,7 @@ Status GgufConfigReader::ReadAttention() {
     config_.logit_soft_cap = kGemma2LogitCap;
     SLUICE_RETURN_IF_ERROR(fields_.Cap("attn_logit_softcapping", &config_.attention_soft_cap));
   }
+  if (Is(Architecture::kGemma3n)) config_.logit_soft_cap = kGemma3nLogitCap;
   return fields_.Cap("final_logit_softcapping", &config_.logit_soft_cap);
 }
 
@@ -227,13 +230,13 @@ Status GgufConfigReader::ReadLayers() {
       for (LayerConfig& layer : config_.layers) layer.use_rope = false;
       return OkStatus();
     case LayerRule::kShortConv:
-      return ReadGgufShortConv(file_, info_, &config_);
+      return ReadGgufShortConv(fields_, &config_);
     case LayerRule::kMamba:
     case LayerRule::kMambaHybrid:
     case LayerRule::kMambaBeside:
     case LayerRule::kMambaPattern:
     case LayerRule::kMambaPeriodic:
-      return ReadGgufMamba(file_, info_, &config_);
+      return ReadGgufMamba(fields_, &config_);
     case LayerRule::kSwitchedWindow:
     case LayerRule::kUpperWindow:
     case LayerRule::kPeriodicLinear:

@@ -25,6 +25,7 @@ class GgufFields {
  public:
   GgufFields(const GgufFile& file, const ArchitectureInfo& info);
   const GgufFile& file() const { return file_; }
+  const ArchitectureInfo& info() const { return info_; }
   std::string Key(std::string_view suffix) const;
 
   Status Int(std::string_view suffix, IntRange range, int* value) const;

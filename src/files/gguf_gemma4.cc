@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/str_cat.h"
-#include "files/gemma4_layers.h"
+#include "files/gemma_layers.h"
 
 namespace sluice::files {
 namespace {
@@ -22,20 +22,6 @@ void ReadPortion(RopeConfig* rope) {
   // Between two numbers of pairs, so that no rounding takes one away.
   rope->portion = (static_cast<float>(rest - factors.begin()) + 0.5f) / factors.size();
   rope->frequency_factors.clear();
-}
-
-Status ReadLayerInputs(const GgufFields& fields, ModelConfig* config) {
-  LayerInputsConfig& inputs = config->layer_inputs;
-  SLUICE_RETURN_IF_ERROR(
-      fields.Int("embedding_length_per_layer_input", {0, kHiddenRange.max}, &inputs.width));
-  if (inputs.width == 0) return OkStatus();
-  const FileTensor* table = fields.file().Find("per_layer_token_embd.weight");
-  if (table == nullptr || table->shape.empty())
-    return BadModel("the tensor \"per_layer_token_embd.weight\" is missing");
-  SLUICE_RETURN_IF_ERROR(
-      CheckGgufInt("rows of per_layer_token_embd.weight", table->shape[0], kVocabRange));
-  inputs.rows = static_cast<int>(table->shape[0]);
-  return CheckGemma4Inputs(*config);
 }
 
 // What an array may give each layer, or a number all.
@@ -75,13 +61,14 @@ Status ReadGgufGemma4(const GgufFields& fields, ModelConfig* config) {
   int shared = 0;
   SLUICE_RETURN_IF_ERROR(
       fields.Int("attention.shared_kv_layers", {0, config->num_layers - 1}, &shared));
-  SLUICE_RETURN_IF_ERROR(ShareGemma4Kv(shared, config));
+  SLUICE_RETURN_IF_ERROR(ShareKv(shared, config));
   for (size_t i = 0; i < config->layers.size(); ++i) {
     LayerConfig& layer = config->layers[i];
     layer.v_is_k =
         layer.kv_of < 0 && fields.file().Find(StrCat("blk.", i, ".attn_v.weight")) == nullptr;
   }
-  return ReadLayerInputs(fields, config);
+  SLUICE_RETURN_IF_ERROR(ReadGgufLayerInputs(fields, config));
+  return CheckGemma4Inputs(*config);
 }
 
 }  // namespace sluice::files

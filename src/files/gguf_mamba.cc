@@ -7,7 +7,6 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/config_check.h"
-#include "files/gguf_fields.h"
 #include "files/gguf_short_conv.h"
 #include "files/pattern_layers.h"
 
@@ -15,14 +14,14 @@ namespace sluice::files {
 namespace {
 
 // The sizes of Mamba, whose channels are one value head.
-Status ReadFirstSizes(const GgufFields& fields, const ArchitectureInfo& info, ModelConfig* config) {
+Status ReadFirstSizes(const GgufFields& fields, ModelConfig* config) {
   LinearAttentionConfig& linear = config->linear;
   linear.key_heads = linear.value_heads = 1;
   linear.gated_norm = false;
   SLUICE_RETURN_IF_ERROR(
       fields.RequiredInt("ssm.inner_size", kHiddenRange, &linear.value_head_dim));
   SLUICE_RETURN_IF_ERROR(fields.RequiredInt("ssm.time_step_rank", kHiddenRange, &linear.step_rank));
-  linear.scan_norms = info.scan_norms;
+  linear.scan_norms = fields.info().scan_norms;
   linear.scan_norm_eps = config->norm_eps;
   SLUICE_ASSIGN_OR_RETURN(const auto norms, fields.file().Boolean(fields.Key("ssm.dt_b_c_rms")));
   if (norms.value_or(false)) linear.scan_norms = ScanNorms::kPlain;
@@ -81,16 +80,16 @@ Status ReadPattern(const GgufFields& fields, ModelConfig* config) {
 
 }  // namespace
 
-Status ReadGgufMamba(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config) {
-  const auto key = [&](const char* suffix) { return StrCat(info.gguf_name, ".", suffix); };
-  const GgufFields fields(file, info);
+Status ReadGgufMamba(const GgufFields& fields, ModelConfig* config) {
+  const GgufFile& file = fields.file();
+  const ArchitectureInfo& info = fields.info();
   LinearAttentionConfig& linear = config->linear;
   linear.mamba = true;
   SLUICE_RETURN_IF_ERROR(
       fields.RequiredInt("ssm.conv_kernel", kConvKernelRange, &linear.conv_kernel));
   SLUICE_RETURN_IF_ERROR(
       fields.RequiredInt("ssm.state_size", kLinearHeadDimRange, &linear.key_head_dim));
-  SLUICE_RETURN_IF_ERROR(info.first_mamba ? ReadFirstSizes(fields, info, config)
+  SLUICE_RETURN_IF_ERROR(info.first_mamba ? ReadFirstSizes(fields, config)
                                           : ReadSizes(fields, config));
   for (int i = 0; i < config->num_layers; ++i) {
     const auto has = [&](const char* tensor) {
@@ -111,27 +110,27 @@ Status ReadGgufMamba(const GgufFile& file, const ArchitectureInfo& info, ModelCo
   if (info.layers == LayerRule::kMambaPattern) return ReadPattern(fields, config);
   if (info.layers == LayerRule::kMambaPeriodic) {
     for (LayerConfig& layer : config->layers) layer.use_rope = false;
-    return ReadGgufKvHeads(file, key("attention.head_count_kv"), LayerKind::kMamba, config);
+    return ReadGgufKvHeads(fields, LayerKind::kMamba, config);
   }
-  SLUICE_ASSIGN_OR_RETURN(const auto experts, file.Integer(key("expert_count")));
-  const std::string shared = key("expert_shared_feed_forward_length");
+  SLUICE_ASSIGN_OR_RETURN(const auto experts, file.Integer(fields.Key("expert_count")));
+  const std::string shared = fields.Key("expert_shared_feed_forward_length");
   if (experts.value_or(0) == 0 && file.metadata().contains(shared)) {
     // Without others the one that every token takes is the feed-forward part.
     SLUICE_RETURN_IF_ERROR(fields.RequiredInt("expert_shared_feed_forward_length",
                                               kIntermediateRange, &config->intermediate_size));
   }
   // As llama.cpp has it: the key says whether there is RoPE at all.
-  SLUICE_ASSIGN_OR_RETURN(const auto rope, file.Boolean(key("rope.scaling.finetuned")));
+  SLUICE_ASSIGN_OR_RETURN(const auto rope, file.Boolean(fields.Key("rope.scaling.finetuned")));
   for (LayerConfig& layer : config->layers) layer.use_rope = rope.value_or(false);
   if (rope.value_or(false) && config->rope.rotary_dims != config->head_dim) {
     // The converter has put rows in an order in which other pairs than those would be rotated.
-    return BadModel(StrCat(Quote(key("rope.dimension_count")), " is ", config->rope.rotary_dims,
-                           " of the ", config->head_dim, " dimensions of a head, which ",
-                           info.gguf_name,
+    return BadModel(StrCat(Quote(fields.Key("rope.dimension_count")), " is ",
+                           config->rope.rotary_dims, " of the ", config->head_dim,
+                           " dimensions of a head, which ", info.gguf_name,
                            " models are not supported with; use the model's "
                            "Hugging Face checkpoint"));
   }
-  return ReadGgufKvHeads(file, key("attention.head_count_kv"), LayerKind::kMamba, config);
+  return ReadGgufKvHeads(fields, LayerKind::kMamba, config);
 }
 
 }  // namespace sluice::files

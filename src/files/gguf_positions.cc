@@ -35,16 +35,18 @@ void ReadChunks(const ArchitectureInfo& info, bool none, ModelConfig* config) {
 
 }  // namespace
 
-Status ReadGgufPositions(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config) {
-  const auto key = [&](const char* suffix) { return StrCat(info.gguf_name, ".", suffix); };
+Status ReadGgufPositions(const GgufFields& fields, ModelConfig* config) {
+  const GgufFile& file = fields.file();
+  const ArchitectureInfo& info = fields.info();
   if (info.position_table) config->position_rows = config->context_length;
   if (info.layers == LayerRule::kPeriodicChunks) {
-    SLUICE_ASSIGN_OR_RETURN(const auto window, file.Integer(key("attention.sliding_window")));
+    SLUICE_ASSIGN_OR_RETURN(const auto window,
+                            file.Integer(fields.Key("attention.sliding_window")));
     ReadChunks(info, window == 0, config);
   }
-  SLUICE_ASSIGN_OR_RETURN(const auto clamp, file.Number(key("attention.clamp_kqv")));
+  SLUICE_ASSIGN_OR_RETURN(const auto clamp, file.Number(fields.Key("attention.clamp_kqv")));
   if (clamp.value_or(0.0) != 0.0) {
-    return BadModel(StrCat(Quote(key("attention.clamp_kqv")), " is ", *clamp,
+    return BadModel(StrCat(Quote(fields.Key("attention.clamp_kqv")), " is ", *clamp,
                            "; models that clip Q, K and V are not supported"));
   }
   switch (info.alibi) {
@@ -55,11 +57,11 @@ Status ReadGgufPositions(const GgufFile& file, const ArchitectureInfo& info, Mod
       UseAlibi(kAlibiBiasMax, 1.0f, config);
       return OkStatus();
     case AlibiRule::kAttnConfig: {
-      SLUICE_ASSIGN_OR_RETURN(const auto most, file.Number(key("attention.max_alibi_bias")));
+      SLUICE_ASSIGN_OR_RETURN(const auto most, file.Number(fields.Key("attention.max_alibi_bias")));
       const double bias_max = most.value_or(0.0);
       if (!(bias_max >= kAlibiBiasMaxRange.min && bias_max <= kAlibiBiasMaxRange.max) ||
           file.Find("position_embd.weight") != nullptr) {
-        return BadModel(StrCat(Quote(key("attention.max_alibi_bias")), " is ", bias_max,
+        return BadModel(StrCat(Quote(fields.Key("attention.max_alibi_bias")), " is ", bias_max,
                                "; models of the architecture ", info.gguf_name,
                                " are supported with ALiBi alone, from ", kAlibiBiasMaxRange.min,
                                " to ", kAlibiBiasMaxRange.max));

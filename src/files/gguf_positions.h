@@ -2,8 +2,7 @@
 // thread.
 #pragma once
 
-#include "files/architectures.h"
-#include "files/gguf.h"
+#include "files/gguf_fields.h"
 #include "files/model_config.h"
 #include "sluice/status.h"
 
@@ -11,6 +10,6 @@ namespace sluice::files {
 
 // ALiBi, tables of positions, LayerRule::kPeriodicChunks, and refusals of what stands beside them.
 // REQUIRES: sizes, layers and experts are read.
-Status ReadGgufPositions(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config);
+Status ReadGgufPositions(const GgufFields& fields, ModelConfig* config);
 
 }  // namespace sluice::files

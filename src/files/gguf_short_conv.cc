@@ -10,12 +10,12 @@
 
 namespace sluice::files {
 
-Status ReadGgufKvHeads(const GgufFile& file, const std::string& key, LayerKind other,
-                       ModelConfig* config) {
-  const auto entry = file.metadata().find(key);
-  const auto* array = entry == file.metadata().end()
-                          ? nullptr
-                          : std::get_if<GgufValue::Array>(&entry->second.value);
+Status ReadGgufKvHeads(const GgufFields& fields, LayerKind other, ModelConfig* config) {
+  const std::string key = fields.Key("attention.head_count_kv");
+  const auto& metadata = fields.file().metadata();
+  const auto entry = metadata.find(key);
+  const auto* array =
+      entry == metadata.end() ? nullptr : std::get_if<GgufValue::Array>(&entry->second.value);
   const auto* heads = array == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(array);
   if (heads == nullptr || heads->size() != config->layers.size()) {
     return BadModel(StrCat("the metadata key ", Quote(key), " is not an array of ",
@@ -36,24 +36,17 @@ Status ReadGgufKvHeads(const GgufFile& file, const std::string& key, LayerKind o
   return OkStatus();
 }
 
-Status ReadGgufShortConv(const GgufFile& file, const ArchitectureInfo& info, ModelConfig* config) {
-  const auto key = [&](const char* suffix) { return StrCat(info.gguf_name, ".", suffix); };
-  SLUICE_ASSIGN_OR_RETURN(const auto window, file.Integer(key("attention.sliding_window")));
+Status ReadGgufShortConv(const GgufFields& fields, ModelConfig* config) {
+  const GgufFile& file = fields.file();
+  const std::string key = fields.Key("attention.sliding_window");
+  SLUICE_ASSIGN_OR_RETURN(const auto window, file.Integer(key));
   if (window.value_or(0) != 0) {
-    return BadModel(StrCat(Quote(key("attention.sliding_window")), " is ", *window, "; ",
-                           info.gguf_name, " models with windows are not supported"));
+    return BadModel(StrCat(Quote(key), " is ", *window, "; ", fields.info().gguf_name,
+                           " models with windows are not supported"));
   }
-  SLUICE_ASSIGN_OR_RETURN(const auto kernel, file.Integer(key("shortconv.l_cache")));
-  if (!kernel) {
-    return BadModel(StrCat("the metadata key ", Quote(key("shortconv.l_cache")), " is missing"));
-  }
-  if (*kernel < kConvKernelRange.min || *kernel > kConvKernelRange.max) {
-    return BadModel(StrCat(Quote(key("shortconv.l_cache")), " is ", *kernel, "; ",
-                           kConvKernelRange.min, " to ", kConvKernelRange.max, " are legal"));
-  }
-  config->short_conv.kernel = static_cast<int>(*kernel);
   SLUICE_RETURN_IF_ERROR(
-      ReadGgufKvHeads(file, key("attention.head_count_kv"), LayerKind::kShortConv, config));
+      fields.RequiredInt("shortconv.l_cache", kConvKernelRange, &config->short_conv.kernel));
+  SLUICE_RETURN_IF_ERROR(ReadGgufKvHeads(fields, LayerKind::kShortConv, config));
   for (int i = 0; i < config->num_layers; ++i) {
     if (file.Find(StrCat("blk.", i, ".shortconv.conv.bias")) != nullptr) {
       config->short_conv.bias = true;

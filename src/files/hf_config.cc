@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -10,6 +11,7 @@
 #include "files/config_check.h"
 #include "files/hf_encoder.h"
 #include "files/hf_experts.h"
+#include "files/hf_gemma3n.h"
 #include "files/hf_gemma4.h"
 #include "files/hf_latent.h"
 #include "files/hf_lightning.h"
@@ -59,7 +61,9 @@ class HfConfigReader {
       config_.context_length = ScaledContext(config_.rope, config_.context_length);
     }
     SLUICE_RETURN_IF_ERROR(ReadLayers());
+    SLUICE_RETURN_IF_ERROR(ReadHfReusedPositions(fields_, &config_));
     if (Is(Architecture::kGemma4)) SLUICE_RETURN_IF_ERROR(ReadHfGemma4(fields_, &config_));
+    if (Is(Architecture::kGemma3n)) SLUICE_RETURN_IF_ERROR(ReadHfGemma3n(fields_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadHfAlibi(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadHfExperts(fields_, info_, &config_));
     SLUICE_RETURN_IF_ERROR(ReadIds(generation));
@@ -148,8 +152,12 @@ Status HfConfigReader::ReadSizes() {
   SLUICE_RETURN_IF_ERROR(fields_.Int("vocab_size", kVocabRange, &config_.vocab_size));
   SLUICE_RETURN_IF_ERROR(RefuseNormalizedHead(config_, info_.normalized_head_vocab));
   SLUICE_RETURN_IF_ERROR(ReadSize("hidden_size", keys.hidden, kHiddenRange, &config_.hidden_size));
-  SLUICE_RETURN_IF_ERROR(ReadSize("intermediate_size", keys.intermediate, kIntermediateRange,
-                                  &config_.intermediate_size));
+  // Gemma 3n may give each layer's.
+  const Json* widths = fields_.Find("intermediate_size");
+  if (!Is(Architecture::kGemma3n) || widths == nullptr || !widths->is_array()) {
+    SLUICE_RETURN_IF_ERROR(ReadSize("intermediate_size", keys.intermediate, kIntermediateRange,
+                                    &config_.intermediate_size));
+  }
   if (config_.intermediate_size == 0) config_.intermediate_size = 4 * config_.hidden_size;
   SLUICE_RETURN_IF_ERROR(
       ReadSize("num_hidden_layers", keys.layers, kLayersRange, &config_.num_layers));
@@ -385,7 +393,17 @@ Status HfConfigReader::ReadLayers() {
 
 Status HfConfigReader::ReadSwitchedWindow() {
   SLUICE_RETURN_IF_ERROR(ReadWindowAndSwitch());
-  SetAllWindow();
+  if (!Is(Architecture::kQwen2Moe)) {
+    SetAllWindow();
+    return OkStatus();
+  }
+  // Every other layer of the first ones, unless each layer is named.
+  int lower_layers = kQwenMaxWindowLayers;
+  SLUICE_RETURN_IF_ERROR(fields_.Int("max_window_layers", {0, 1 << 20}, &lower_layers));
+  SLUICE_ASSIGN_OR_RETURN(const bool given, ReadLayerTypes());
+  if (given || config_.sliding_window == 0) return OkStatus();
+  for (int i = 0; i < std::min(lower_layers, config_.num_layers); i += 2)
+    config_.layers[static_cast<size_t>(i)].kind = LayerKind::kWindow;
   return OkStatus();
 }
 

@@ -3,51 +3,21 @@
 
 #include <cmath>
 
-#include "base/json.h"
 #include "files/architectures.h"
-#include "files/model_config.h"
+#include "files/test_hf_configs.h"
 
 namespace sluice::files {
 namespace {
 
+using testing::Config;
 using ::testing::ElementsAre;
+using testing::ErrorOf;
+using testing::Good;
 using ::testing::HasSubstr;
-
-// A config.json of `class_name` with the keys of `text` (a JSON object) on top.
-std::string Config(const std::string& class_name, const std::string& text = "{}") {
-  Json json = {{"hidden_size", 64},        {"intermediate_size", 96},  {"num_hidden_layers", 4},
-               {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"vocab_size", 100},
-               {"eos_token_id", 2}};
-  json.update(Json::parse(text));
-  if (class_name == "Gemma3ForConditionalGeneration") json = {{"text_config", json}};
-  json["architectures"] = {class_name};
-  return DumpJson(json);
-}
-
-ModelConfig Good(const std::string& class_name, const std::string& text = "{}",
-                 const std::string& generation = "") {
-  auto config = ConfigFromJson(Config(class_name, text), generation);
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *config : ModelConfig();
-}
-ModelConfig Llama(const std::string& text) { return Good("LlamaForCausalLM", text); }
-
-std::string ErrorOf(const std::string& config_json, const std::string& generation = "") {
-  auto config = ConfigFromJson(config_json, generation);
-  if (config.ok()) return "no error";
-  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
-  return config.status().message();
-}
-std::string LlamaError(const std::string& text) {
-  return ErrorOf(Config("LlamaForCausalLM", text));
-}
-
-std::vector<bool> Windows(const ModelConfig& config) {
-  std::vector<bool> windows;
-  for (const LayerConfig& layer : config.layers)
-    windows.push_back(layer.kind == LayerKind::kWindow);
-  return windows;
-}
+using testing::LayersWithExperts;
+using testing::Llama;
+using testing::LlamaError;
+using testing::Windows;
 
 TEST(HfConfigTest, Llama) {
   const ModelConfig config = Llama(
@@ -134,107 +104,6 @@ TEST(HfConfigTest, ModelTypeStandsInForArchitectures) {
   }
 }
 
-TEST(HfConfigTest, EncodersHavePositionsTypesAndAPooling) {
-  const ModelConfig bert = Good("BertModel", R"({"max_position_embeddings":64})");
-  EXPECT_EQ(bert.position_rows, 64);
-  EXPECT_EQ(bert.first_position, 0);
-  EXPECT_EQ(bert.context_length, 64);
-  EXPECT_EQ(bert.token_types, 2);
-  EXPECT_EQ(bert.norm_eps, 1e-12f);
-  EXPECT_EQ(bert.activation, ActivationKind::kGeluErf);
-  EXPECT_TRUE(bert.attention_bias && bert.attention_output_bias && bert.mlp_bias);
-  EXPECT_FALSE(bert.layers[0].use_rope);
-  EXPECT_EQ(bert.vector_size(), 64);
-  EXPECT_TRUE(bert.whole_prompts());
-  const ModelConfig roberta =
-      Good("XLMRobertaModel", R"({"max_position_embeddings":66,"type_vocab_size":1})");
-  EXPECT_EQ(roberta.position_rows, 66);
-  EXPECT_EQ(roberta.first_position, 2);
-  EXPECT_EQ(roberta.context_length, 64);
-  const ModelConfig ranker =
-      Good("BertForSequenceClassification", R"({"id2label":{"1":"b","0":"a","2":"c"}})");
-  EXPECT_THAT(ranker.labels, ElementsAre("a", "b", "c"));
-  EXPECT_EQ(ranker.vector_size(), 3);
-  EXPECT_EQ(ranker.pooling->kind, PoolingKind::kFirst);
-  EXPECT_EQ(Good("BertForSequenceClassification").labels.size(), 2u);
-}
-
-TEST(HfConfigTest, EncodersOfOtherForms) {
-  const ModelConfig mpnet =
-      Good("MPNetModel", R"({"max_position_embeddings":66,"pad_token_id":0})");
-  EXPECT_EQ(mpnet.first_position, 2);
-  EXPECT_EQ(mpnet.context_length, 64);
-  EXPECT_EQ(mpnet.bias_buckets, 32);
-  EXPECT_EQ(mpnet.token_types, 0);
-  const ModelConfig modern = Good(
-      "ModernBertModel",
-      R"({"num_hidden_layers":5,"local_attention":16,"global_rope_theta":8e4,"local_rope_theta":5e3})");
-  EXPECT_EQ(modern.position_rows, 0);
-  EXPECT_EQ(modern.sliding_window, 9);
-  EXPECT_EQ(modern.rope.theta, 8e4f);
-  EXPECT_EQ(modern.local_rope.theta, 5e3f);
-  for (size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(modern.layers[i].kind, i % 3 == 0 ? LayerKind::kFull : LayerKind::kWindow);
-    EXPECT_EQ(modern.layers[i].local_rope, i % 3 != 0);
-  }
-  EXPECT_EQ(Good("ModernBertModel", R"({"global_rope_theta":8e4,"local_rope_theta":null})")
-                .local_rope.theta,
-            8e4f);
-  EXPECT_FALSE(modern.attention_bias || modern.mlp_bias || modern.plain_mlp);
-  const ModelConfig ranker = Good("ModernBertForSequenceClassification",
-                                  R"({"classifier_pooling":"mean","id2label":{"0":"a"}})");
-  EXPECT_EQ(ranker.pooling->kind, PoolingKind::kMean);
-}
-
-TEST(HfConfigTest, NomicBertsHaveTheKeysOfGpt2) {
-  const auto config = [](const std::string& more) {
-    return R"({"architectures":["NomicBertModel"],"n_embd":64,"n_head":4,"n_inner":96,"n_layer":2,
-               "n_positions":8192,"max_trained_positions":2048,"layer_norm_epsilon":1e-11,
-               "rotary_emb_base":500,"activation_function":"swiglu","vocab_size":100)" +
-           more + "}";
-  };
-  const ModelConfig nomic = ConfigFromJson(config(""), "").value();
-  EXPECT_EQ(nomic.hidden_size, 64);
-  EXPECT_EQ(nomic.head_dim, 16);
-  EXPECT_EQ(nomic.num_layers, 2);
-  EXPECT_EQ(nomic.intermediate_size, 96);
-  EXPECT_EQ(nomic.context_length, 8192);
-  EXPECT_EQ(nomic.norm_eps, 1e-11f);
-  EXPECT_EQ(nomic.rope.theta, 500.0f);
-  EXPECT_EQ(nomic.position_rows, 0);
-  EXPECT_EQ(nomic.token_types, 2);
-  EXPECT_FALSE(nomic.attention_bias || nomic.mlp_bias || nomic.plain_mlp);
-  // Longer texts would have another RoPE.
-  EXPECT_EQ(ConfigFromJson(config(R"(,"rotary_scaling_factor":2)"), "")->context_length, 2048);
-  EXPECT_THAT(ErrorOf(config(R"(,"prenorm":true)")), HasSubstr("\"prenorm\" is true"));
-  EXPECT_THAT(ErrorOf(config(R"(,"num_experts":8)")), HasSubstr("\"num_experts\" is 8"));
-  EXPECT_THAT(ErrorOf(config(R"(,"rotary_emb_fraction":0.5)")), HasSubstr("0.5; 1 is supported"));
-  EXPECT_THAT(ErrorOf(config(R"(,"type_vocab_size":0)")), HasSubstr("type_vocab_size"));
-}
-
-TEST(HfConfigTest, EncodersThatAreNotSupportedSayWhy) {
-  const auto error = [](const char* text) { return ErrorOf(Config("BertModel", text)); };
-  EXPECT_THAT(error(R"({"is_decoder":true})"), HasSubstr("\"is_decoder\""));
-  EXPECT_THAT(error(R"({"position_embedding_type":"relative_key"})"), HasSubstr("relative_key"));
-  EXPECT_THAT(error(R"({"type_vocab_size":0})"), HasSubstr("type_vocab_size"));
-  EXPECT_THAT(ErrorOf(Config("MPNetModel", R"({"max_position_embeddings":2})")),
-              HasSubstr("more than 2"));
-  EXPECT_THAT(ErrorOf(Config("MPNetModel", R"({"relative_attention_num_buckets":16})")),
-              HasSubstr("32 is supported"));
-  EXPECT_THAT(ErrorOf(Config("ModernBertModel", R"({"norm_bias":true})")), HasSubstr("norm_bias"));
-  EXPECT_THAT(
-      ErrorOf(Config("ModernBertForSequenceClassification", R"({"classifier_pooling":"max"})")),
-      HasSubstr("\"classifier_pooling\" is \"max\""));
-  EXPECT_THAT(error(R"({"hidden_act":"relu"})"), HasSubstr("relu"));
-  const auto labels = [](const char* text) {
-    return ErrorOf(Config("BertForSequenceClassification", text));
-  };
-  EXPECT_THAT(labels(R"({"id2label":{}})"), HasSubstr("id2label"));
-  EXPECT_THAT(labels(R"({"id2label":{"0":"a","2":"b"}})"), HasSubstr("no label 1 of 2"));
-  EXPECT_THAT(ErrorOf(Config("RobertaModel", R"({"pad_token_id":511})")),
-              HasSubstr("pad_token_id"));
-}
-
 TEST(HfConfigTest, NullHeadsMeanAsManyAsQueries) {
   EXPECT_EQ(Good("MistralForCausalLM", R"({"num_key_value_heads":null})").num_kv_heads, 4);
   EXPECT_EQ(Good("Qwen3ForCausalLM", R"({"head_dim":null})").head_dim, 16);
@@ -278,6 +147,20 @@ TEST(HfConfigTest, WindowsOfQwen) {
         ElementsAre(true, false, false, false));
     EXPECT_THAT(ErrorOf(Config(name, "{" + types + "}")), HasSubstr("sliding window of 0"));
   }
+}
+
+TEST(HfConfigTest, WindowsOfQwen2Moe) {
+  const auto windows = [](const std::string& text) {
+    return Windows(Good("Qwen2MoeForCausalLM", text));
+  };
+  EXPECT_THAT(windows(R"({"sliding_window":8})"), ElementsAre(false, false, false, false));
+  EXPECT_THAT(windows(R"({"use_sliding_window":true,"sliding_window":8})"),
+              ElementsAre(true, false, true, false));
+  EXPECT_THAT(windows(R"({"use_sliding_window":true,"sliding_window":8,"max_window_layers":1})"),
+              ElementsAre(true, false, false, false));
+  EXPECT_THAT(windows(R"({"use_sliding_window":true,"sliding_window":8,"layer_types":[
+      "full_attention","sliding_attention","full_attention","full_attention"]})"),
+              ElementsAre(false, true, false, false));
 }
 
 TEST(HfConfigTest, LayerTypesAreChecked) {
@@ -415,64 +298,6 @@ TEST(HfConfigTest, MiMoIsQwen2WithHeads) {
               HasSubstr("num_nextn_predict_layers"));
 }
 
-std::vector<bool> LayersWithExperts(const ModelConfig& config) {
-  std::vector<bool> with;
-  for (const LayerConfig& layer : config.layers) with.push_back(layer.experts);
-  return with;
-}
-
-TEST(HfConfigTest, ExpertsOfQwen3) {
-  const ModelConfig silent = Good("Qwen3MoeForCausalLM");
-  EXPECT_EQ(silent.experts.count, 128);
-  EXPECT_EQ(silent.experts.per_token, 8);
-  EXPECT_EQ(silent.experts.width, 768);
-  EXPECT_FALSE(silent.experts.renormalize);
-  EXPECT_EQ(silent.qk_norm, QkNormKind::kHead);
-  EXPECT_THAT(LayersWithExperts(silent), ElementsAre(true, true, true, true));
-  const ModelConfig config = Good("Qwen3MoeForCausalLM",
-                                  R"({"num_experts":6,"num_experts_per_tok":2,
-          "moe_intermediate_size":32,"norm_topk_prob":true,"mlp_only_layers":[3,900],
-          "decoder_sparse_step":2,"sliding_window":8})");
-  EXPECT_EQ(config.experts.count, 6);
-  EXPECT_EQ(config.experts.per_token, 2);
-  EXPECT_EQ(config.experts.width, 32);
-  EXPECT_EQ(config.intermediate_size, 96);
-  EXPECT_TRUE(config.experts.renormalize);
-  EXPECT_THAT(LayersWithExperts(config), ElementsAre(false, true, false, false));
-  EXPECT_EQ(config.sliding_window, 0);
-  EXPECT_THAT(
-      Windows(Good("Qwen3MoeForCausalLM", R"({"use_sliding_window":true,"sliding_window":8})")),
-      ElementsAre(true, true, true, true));
-  // As transformers 5 calls their number; and none at all.
-  EXPECT_EQ(Good("Qwen3MoeForCausalLM", R"({"num_local_experts":9})").experts.count, 9);
-  for (const char* none : {R"({"num_experts":0})", R"({"mlp_only_layers":[0,1,2,3]})"}) {
-    EXPECT_EQ(Good("Qwen3MoeForCausalLM", none).experts.count, 0) << none;
-    EXPECT_THAT(LayersWithExperts(Good("Qwen3MoeForCausalLM", none)),
-                ElementsAre(false, false, false, false));
-  }
-}
-
-TEST(HfConfigTest, ExpertsOfMixtral) {
-  const ModelConfig config = Good("MixtralForCausalLM", R"({"num_experts_per_tok":3})");
-  EXPECT_EQ(config.experts.count, 8);
-  EXPECT_EQ(config.experts.per_token, 3);
-  EXPECT_EQ(config.experts.width, 96);
-  EXPECT_TRUE(config.experts.renormalize);
-  EXPECT_EQ(config.rope.theta, 1e6f);
-  EXPECT_THAT(LayersWithExperts(config), ElementsAre(true, true, true, true));
-}
-
-TEST(HfConfigTest, GptOss) {
-  const ModelConfig config = Good("GptOssForCausalLM", R"({"sliding_window":8})");
-  EXPECT_TRUE(config.attention_sinks);
-  EXPECT_TRUE(config.attention_bias && config.attention_output_bias);
-  EXPECT_TRUE(config.experts.product_biases && config.experts.renormalize);
-  EXPECT_EQ(config.activation, ActivationKind::kClampedSwiglu);
-  EXPECT_THAT(Windows(config), ElementsAre(true, false, true, false));
-  EXPECT_THAT(ErrorOf(Config("GptOssForCausalLM", R"({"swiglu_limit":5.0})")),
-              HasSubstr("\"swiglu_limit\" is 5 and \"swiglu_alpha\" 1.702; only 7"));
-}
-
 TEST(HfConfigTest, LatentAttentionOfDeepseek) {
   const ModelConfig v3 = Good("DeepseekV3ForCausalLM", R"({"kv_lora_rank":32,"qk_nope_head_dim":24,
       "qk_rope_head_dim":8,"v_head_dim":16,"n_routed_experts":8,"num_experts_per_tok":2,"n_group":4,"topk_group":2,
@@ -505,23 +330,8 @@ TEST(HfConfigTest, LatentAttentionOfDeepseek) {
         std::pair(R"({"attention_bias":true})", "latent attention does not support")}) {
     EXPECT_THAT(ErrorOf(Config("DeepseekV3ForCausalLM", text)), HasSubstr(message));
   }
-}
-
-TEST(HfConfigTest, RefusesWhatExpertsCannotBe) {
-  const std::pair<const char*, const char*> cases[] = {
-      {R"({"num_experts":-1})", "num_experts\" is -1; an integer from 0 to 1024"},
-      {R"({"num_local_experts":1025})", "num_local_experts\" is 1025; an integer from 0 to 1024"},
-      {R"({"num_experts_per_tok":0})", "num_experts_per_tok\" is 0; an integer from 1 to 64"},
-      {R"({"num_experts_per_tok":65})", "num_experts_per_tok"},
-      {R"({"num_experts":4,"num_experts_per_tok":5})", "takes 5 experts of 4"},
-      {R"({"moe_intermediate_size":0})", "moe_intermediate_size"},
-      {R"({"norm_topk_prob":1})", "norm_topk_prob"},
-      {R"({"decoder_sparse_step":0})", "decoder_sparse_step"},
-      {R"({"mlp_only_layers":[-1]})", "mlp_only_layers"},
-  };
-  for (const auto& [text, message] : cases) {
-    EXPECT_THAT(ErrorOf(Config("Qwen3MoeForCausalLM", text)), HasSubstr(message));
-  }
+  EXPECT_THAT(ErrorOf(Config("DeepseekV2ForCausalLM", R"({"mlp_bias":true})")),
+              HasSubstr("\"mlp_bias\" is true"));
 }
 
 TEST(HfConfigTest, StableLm) {
@@ -572,107 +382,6 @@ TEST(HfConfigTest, RefusesWhatQwen3NextCannotBe) {
     EXPECT_THAT(ErrorOf(Config("Qwen3NextForCausalLM", DumpJson(json))), HasSubstr(message))
         << text;
   }
-}
-
-TEST(HfConfigTest, RopeInBothSpellings) {
-  for (const char* text :
-       {R"({"rope_theta":5e5,"max_position_embeddings":1024,"rope_scaling":{"type":"llama3",
-            "factor":8,"low_freq_factor":1.0,"high_freq_factor":4.0,
-            "original_max_position_embeddings":128}})",
-        R"({"max_position_embeddings":1024,"rope_parameters":{"rope_type":"llama3","factor":8,
-            "rope_theta":5e5,"low_freq_factor":1.0,"high_freq_factor":4.0,
-            "original_max_position_embeddings":128}})",
-        R"({"max_position_embeddings":1024,"rope_parameters":{"full_attention":{
-            "rope_type":"llama3","factor":8,"rope_theta":5e5,"low_freq_factor":1.0,
-            "high_freq_factor":4.0,"original_max_position_embeddings":128}}})"}) {
-    const ModelConfig config = Llama(text);
-    EXPECT_EQ(config.rope.scaling, RopeScaling::kLlama3);
-    EXPECT_EQ(config.rope.theta, 5e5f);
-    EXPECT_EQ(config.rope.factor, 8.0f);
-    EXPECT_EQ(config.rope.low_freq_factor, 1.0f);
-    EXPECT_EQ(config.rope.high_freq_factor, 4.0f);
-    EXPECT_EQ(config.rope.original_context, 128);
-    EXPECT_EQ(config.context_length, 1024);
-  }
-}
-
-TEST(HfConfigTest, RopeScalingTypes) {
-  const std::string head = R"({"max_position_embeddings":64,"rope_scaling":)";
-  ModelConfig config = Llama(head + R"({"type":"linear","factor":2.5}})");
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
-  EXPECT_EQ(config.rope.factor, 2.5f);
-  EXPECT_EQ(config.context_length, 160);
-  config = Llama(head + R"({"rope_type":"dynamic","factor":2.0}})");
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kDynamicNtk);
-  EXPECT_EQ(config.rope.original_context, 64);
-  EXPECT_EQ(config.context_length, 128);
-  config = Llama(head + R"({"rope_type":"yarn","factor":4.0,"beta_fast":16,"beta_slow":2,
-      "original_max_position_embeddings":32,"mscale":1.0,"mscale_all_dim":0.5,
-      "truncate":false,"attention_factor":1.5}})");
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kYarn);
-  EXPECT_EQ(config.rope.original_context, 32);
-  EXPECT_EQ(config.rope.beta_fast, 16.0f);
-  EXPECT_EQ(config.rope.beta_slow, 2.0f);
-  EXPECT_EQ(config.rope.mscale, 1.0f);
-  EXPECT_EQ(config.rope.mscale_all_dim, 0.5f);
-  EXPECT_EQ(config.rope.attention_factor, 1.5f);
-  EXPECT_FALSE(config.rope.truncate);
-  EXPECT_EQ(config.context_length, 128);
-  config = Llama(head + R"({"rope_type":"default"}})");
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
-  EXPECT_EQ(Llama(R"({"partial_rotary_factor":0.5})").rope.rotary_dims, 8);
-}
-
-TEST(HfConfigTest, Phi3LongRopeUnderItsOldNames) {
-  for (const char* type : {"su", "yarn", "longrope"}) {
-    const ModelConfig config =
-        Good("Phi3ForCausalLM", std::string(R"({"max_position_embeddings":128,
-            "original_max_position_embeddings":32,"rope_scaling":{
-            "short_factor":[1,1,1,1,1,1,1,1],"long_factor":[1,2,3,4,5,6,7,8],"type":")") +
-                                    type + "\"}}");
-    EXPECT_EQ(config.rope.scaling, RopeScaling::kLongRope);
-    EXPECT_EQ(config.rope.original_context, 32);
-    EXPECT_EQ(config.rope.factor, 4.0f);
-    EXPECT_EQ(config.rope.long_factor[7], 8.0f);
-    EXPECT_EQ(config.context_length, 128);
-  }
-  const auto error = [](const char* rope) {
-    return ErrorOf(Config("Phi3ForCausalLM", std::string(R"({"rope_scaling":)") + rope + "}"));
-  };
-  EXPECT_THAT(error(R"({"type":"su","short_factor":[1]})"), HasSubstr("needs \"long_factor\""));
-  EXPECT_THAT(error(R"({"type":"su","short_factor":[1],"long_factor":[1]})"),
-              HasSubstr("short factor has 1 values"));
-  EXPECT_THAT(error(R"({"type":"su","short_factor":["x"],"long_factor":[1]})"),
-              HasSubstr("short_factor"));
-  EXPECT_THAT(error(R"({"type":"su","short_factor":[0],"long_factor":[1]})"),
-              HasSubstr("short_factor"));
-  EXPECT_THAT(error(R"({"type":"su","short_factor":1,"long_factor":[1]})"), HasSubstr("list of"));
-}
-
-TEST(HfConfigTest, RefusesBadRope) {
-  const auto error = [](const std::string& rope) {
-    return LlamaError(R"({"rope_scaling":)" + rope + "}");
-  };
-  EXPECT_THAT(error("1"), HasSubstr("object is needed"));
-  EXPECT_THAT(error(R"({"type":"magic"})"), HasSubstr("\"magic\""));
-  EXPECT_THAT(error(R"({"type":1})"), HasSubstr("string is needed"));
-  EXPECT_THAT(error(R"({"type":"linear"})"), HasSubstr("needs \"factor\""));
-  EXPECT_THAT(error(R"({"type":"linear","factor":0})"), HasSubstr("\"factor\" is 0"));
-  EXPECT_THAT(error(R"({"type":"linear","factor":"2"})"), HasSubstr("number"));
-  EXPECT_THAT(error(R"({"type":"yarn"})"), HasSubstr("needs \"factor\""));
-  EXPECT_THAT(error(R"({"type":"yarn","factor":2,"beta_fast":1,"beta_slow":2})"),
-              HasSubstr("beta_fast"));
-  EXPECT_THAT(error(R"({"type":"llama3","factor":2,"low_freq_factor":4})"),
-              HasSubstr("high_freq_factor"));
-  EXPECT_THAT(error(R"({"type":"llama3","factor":2,"low_freq_factor":4,"high_freq_factor":4})"),
-              HasSubstr("above"));
-  EXPECT_THAT(LlamaError(R"({"rope_theta":0})"), HasSubstr("rope_theta"));
-  EXPECT_THAT(LlamaError(R"({"partial_rotary_factor":0.3,"head_dim":10})"),
-              HasSubstr("even number"));
-  EXPECT_THAT(LlamaError(R"({"partial_rotary_factor":1.5})"), HasSubstr("partial_rotary_factor"));
-  EXPECT_THAT(LlamaError(R"({"rope_parameters":{"full_attention":{"rope_theta":5},
-                                                "sliding_attention":{"rope_theta":6}}})"),
-              HasSubstr("differ between kinds"));
 }
 
 TEST(HfConfigTest, RefusesValuesOutOfRange) {
@@ -800,63 +509,6 @@ TEST(HfConfigTest, BiasesAndActivationsOfMlpsWithoutAGate) {
   EXPECT_TRUE(seed.attention_bias && seed.attention_output_bias && !seed.mlp_bias);
   EXPECT_TRUE(Good("Glm4ForCausalLM").attention_bias);
   EXPECT_FALSE(Good("Glm4ForCausalLM").attention_output_bias);
-}
-
-std::string ExpertLayersOf(const ModelConfig& config) {
-  std::string with;
-  for (const LayerConfig& layer : config.layers) with += layer.experts ? 'e' : '-';
-  return with;
-}
-
-TEST(HfConfigTest, ExpertsThatEveryTokenTakes) {
-  const ModelConfig next = Good("Qwen3NextForCausalLM");
-  EXPECT_EQ(next.experts.count, 512);
-  EXPECT_EQ(next.experts.shared_width, 512);
-  EXPECT_TRUE(next.experts.shared_gate && next.experts.renormalize);
-  const ModelConfig two = Good("Qwen2MoeForCausalLM",
-                               R"({"shared_expert_intermediate_size":80,"mlp_only_layers":[1]})");
-  EXPECT_EQ(ExpertLayersOf(two), "e-ee");
-  EXPECT_EQ(two.experts.shared_width, 80);
-  EXPECT_TRUE(two.experts.shared_gate && two.attention_bias && !two.experts.renormalize);
-  EXPECT_EQ(Good("GraniteMoeForCausalLM").experts.shared_width, 0);
-  const ModelConfig granite =
-      Good("GraniteMoeSharedForCausalLM", R"({"shared_intermediate_size":48})");
-  EXPECT_EQ(granite.experts.shared_width, 48);
-  EXPECT_FALSE(granite.experts.shared_gate);
-}
-
-TEST(HfConfigTest, RoutersBySigmoid) {
-  const ModelConfig glm =
-      Good("Glm4MoeForCausalLM",
-           R"({"n_routed_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":32,"n_group":4,
-          "topk_group":2,"routed_scaling_factor":2.5,"first_k_dense_replace":2,
-          "n_shared_experts":2,"use_qk_norm":true})");
-  EXPECT_EQ(ExpertLayersOf(glm), "--ee");
-  EXPECT_EQ(glm.experts.score, RouterScore::kSigmoid);
-  EXPECT_TRUE(glm.experts.bias && glm.experts.renormalize);
-  EXPECT_EQ(glm.experts.groups, 4);
-  EXPECT_EQ(glm.experts.groups_kept, 2);
-  EXPECT_EQ(glm.experts.scale, 2.5f);
-  EXPECT_EQ(glm.experts.shared_width, 64);
-  EXPECT_EQ(glm.qk_norm, QkNormKind::kHead);
-  EXPECT_EQ(Good("Glm4MoeForCausalLM").qk_norm, QkNormKind::kNone);
-  const ModelConfig minimax = Good("MiniMaxM2ForCausalLM", R"({"head_dim":32,"rotary_dim":16})");
-  EXPECT_EQ(minimax.rope.rotary_dims, 16);
-  EXPECT_EQ(minimax.qk_norm, QkNormKind::kWidth);
-  EXPECT_EQ(minimax.experts.width, 96);
-  const std::pair<const char*, const char*> refused[] = {
-      {R"({"n_group":3})", "groups of 128"},
-      {R"({"n_group":2,"topk_group":3})", "3 of 2 groups"},
-      {R"({"n_group":128})", "takes 8 experts of 1"},
-      {R"({"topk_group":0})", "topk_group"},
-      {R"({"n_shared_experts":0})", "n_shared_experts"},
-      {R"({"routed_scaling_factor":-1})", "routed_scaling_factor"},
-      {R"({"first_k_dense_replace":-1})", "first_k_dense_replace"},
-  };
-  for (const auto& [text, message] : refused) {
-    EXPECT_THAT(ErrorOf(Config("Glm4MoeForCausalLM", text)), HasSubstr(message)) << text;
-  }
-  EXPECT_THAT(ErrorOf(Config("OlmoeForCausalLM", R"({"clip_qkv":8})")), HasSubstr("clip_qkv"));
 }
 
 }  // namespace

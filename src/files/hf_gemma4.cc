@@ -3,32 +3,20 @@
 #include <string>
 
 #include "base/str_cat.h"
-#include "files/gemma4_layers.h"
+#include "files/gemma_layers.h"
 
 namespace sluice::files {
 namespace {
 
 constexpr int kGlobalHeadDim = 512;
-constexpr int kPerLayerWidth = 256, kPerLayerRows = 262144;
 constexpr float kRopePortion = 0.25f;
-
-Status ReadLayerInputs(const JsonFields& fields, ModelConfig* config) {
-  LayerInputsConfig& inputs = config->layer_inputs;
-  inputs.width = fields.IsNull("hidden_size_per_layer_input") ? 0 : kPerLayerWidth;
-  SLUICE_RETURN_IF_ERROR(
-      fields.Int("hidden_size_per_layer_input", {0, kHiddenRange.max}, &inputs.width));
-  if (inputs.width == 0) return OkStatus();
-  inputs.rows = kPerLayerRows;
-  SLUICE_RETURN_IF_ERROR(fields.Int("vocab_size_per_layer_input", kVocabRange, &inputs.rows));
-  return CheckGemma4Inputs(*config);
-}
 
 Status ReadSharedKv(const JsonFields& fields, ModelConfig* config) {
   int shared = 0;
   bool wide = false;
   SLUICE_RETURN_IF_ERROR(fields.Int("num_kv_shared_layers", {0, config->num_layers - 1}, &shared));
   SLUICE_RETURN_IF_ERROR(fields.Bool("use_double_wide_mlp", &wide));
-  SLUICE_RETURN_IF_ERROR(ShareGemma4Kv(shared, config));
+  SLUICE_RETURN_IF_ERROR(ShareKv(shared, config));
   for (LayerConfig& layer : config->layers) {
     if (wide && layer.kv_of >= 0) layer.mlp_width = 2 * config->intermediate_size;
   }
@@ -76,7 +64,8 @@ Status CheckRopeKind(const char* layers, const RopeConfig& rope) {
 }  // namespace
 
 Status ReadHfGemma4(const JsonFields& fields, ModelConfig* config) {
-  SLUICE_RETURN_IF_ERROR(ReadLayerInputs(fields, config));
+  SLUICE_RETURN_IF_ERROR(ReadHfLayerInputs(fields, 0, config));
+  SLUICE_RETURN_IF_ERROR(CheckGemma4Inputs(*config));
   if (!fields.Has("rope_parameters")) {
     config->rope.scaling = RopeScaling::kProportional;
     config->rope.portion = kRopePortion;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
-#include <utility>
 
 #include "base/str_cat.h"
 #include "files/architectures.h"
@@ -15,37 +15,40 @@ namespace {
 constexpr IntRange kRankRange{1, kHiddenRange.max};
 constexpr IntRange kTopKRange{1, 1 << 20};
 
-// Layers may take the positions that one before them has chosen.
-Status RefuseShared(const JsonFields& fields, int layers) {
-  int period = 1;
-  SLUICE_RETURN_IF_ERROR(fields.Int("index_topk_freq", kLayersRange, &period));
-  bool shared = period > 1;
-  for (const auto& [key, own] :
-       {std::pair("index_topk_pattern", "F"), std::pair("indexer_types", "full")}) {
-    const Json* kinds = fields.Find(key);
-    if (kinds == nullptr) continue;
-    if (kinds->is_string()) {
-      const auto text = kinds->get<std::string>();
-      shared = text.find_first_not_of('F') != std::string::npos;
-      continue;
-    }
-    if (!kinds->is_array() || kinds->size() != static_cast<size_t>(layers)) {
-      return BadModel(StrCat("\"", key, "\" must be a text or a list of as many names as layers (",
-                             layers, ")"));
-    }
-    // What is said of each layer counts, whatever the period is.
-    shared = !std::all_of(kinds->begin(), kinds->end(), [name = own](const Json& kind) {
-      return kind == name || kind == "full";
-    });
-  }
-  if (!shared) return OkStatus();
-  return BadModel(
-      "layers take the positions that the indexer of another layer has chosen "
-      "(\"indexer_types\", \"index_topk_pattern\" or \"index_topk_freq\"), which is not "
-      "supported; an indexer in every layer is");
+constexpr int kReuseOffset = 2;  // as transformers takes it
+
+// What "index_topk_pattern" or "indexer_types" says of one layer; nothing where it is neither.
+std::optional<bool> Reuses(const Json& kind) {
+  if (kind == "full" || kind == "F") return false;
+  if (kind == "shared" || kind == "S") return true;
+  return std::nullopt;
 }
 
-Status ReadIndexer(const JsonFields& fields, int layers, LatentConfig* latent) {
+// Sets it for all layers by the key, where it is there.
+Result<bool> ReadReuse(const JsonFields& fields, const char* key, ModelConfig* config) {
+  const Json* kinds = fields.Find(key);
+  if (kinds == nullptr) return false;
+  Json list = *kinds;
+  if (kinds->is_string()) {
+    list = Json::array();
+    for (const char letter : kinds->get<std::string>()) list.push_back(std::string(1, letter));
+  }
+  if (!list.is_array() || list.size() != config->layers.size()) {
+    return BadModel(StrCat("\"", key, "\" must be a text or a list of as many names as layers (",
+                           config->num_layers, ")"));
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::optional<bool> reuses = Reuses(list[i]);
+    if (!reuses) {
+      return BadModel(StrCat("\"", key, "\" gives layer ", i,
+                             " a name that is neither \"full\" (F) nor \"shared\" (S)"));
+    }
+    config->layers[i].reuses_positions = *reuses;
+  }
+  return true;
+}
+
+Status ReadIndexer(const JsonFields& fields, LatentConfig* latent) {
   IndexerConfig& indexer = latent->indexer;
   if (indexer.heads == 0) return OkStatus();
   SLUICE_RETURN_IF_ERROR(fields.Int("index_n_heads", kHeadsRange, &indexer.heads));
@@ -59,7 +62,7 @@ Status ReadIndexer(const JsonFields& fields, int layers, LatentConfig* latent) {
     return BadModel(StrCat("\"index_head_dim\" is ", indexer.head_dim, ", but RoPE rotates ",
                            latent->rope_dim, " (\"qk_rope_head_dim\")"));
   }
-  return RefuseShared(fields, layers);
+  return OkStatus();
 }
 
 }  // namespace
@@ -72,11 +75,17 @@ Status ReadHfLatent(const JsonFields& fields, ModelConfig* config) {
   SLUICE_RETURN_IF_ERROR(fields.Int("qk_nope_head_dim", kHeadDimRange, &latent.nope_dim));
   SLUICE_RETURN_IF_ERROR(fields.Int("qk_rope_head_dim", kHeadDimRange, &latent.rope_dim));
   SLUICE_RETURN_IF_ERROR(fields.Int("v_head_dim", kHeadDimRange, &latent.value_dim));
-  SLUICE_RETURN_IF_ERROR(ReadIndexer(fields, config->num_layers, &latent));
-  bool bias = false;
-  SLUICE_RETURN_IF_ERROR(fields.Bool("attention_bias", &bias));
-  if (bias) {
-    return BadModel("\"attention_bias\" is true, which latent attention does not support");
+  SLUICE_RETURN_IF_ERROR(ReadIndexer(fields, &latent));
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
+    // transformers adds biases to feed-forward parts of V2 alone.
+    if (key == std::string_view("mlp_bias") && config->architecture != Architecture::kDeepseekV2)
+      continue;
+    bool bias = false;
+    SLUICE_RETURN_IF_ERROR(fields.Bool(key, &bias));
+    if (bias) {
+      return BadModel(
+          StrCat("\"", key, "\" is true, which a model of latent attention does not support"));
+    }
   }
   config->latent = latent;
   config->num_kv_heads = 1;
@@ -95,6 +104,26 @@ Status FinishHfLatent(const JsonFields& fields, ModelConfig* config) {
   const float stretch = 0.1f * *rope.mscale_all_dim * std::log(rope.factor) + 1.0f;
   config->attention_scale *= stretch * stretch;
   return OkStatus();
+}
+
+Status ReadHfReusedPositions(const JsonFields& fields, ModelConfig* config) {
+  if (config->latent.indexer.heads == 0) return OkStatus();
+  int period = 1, offset = kReuseOffset;
+  SLUICE_RETURN_IF_ERROR(fields.Int("index_topk_freq", {0, kLayersRange.max}, &period));
+  SLUICE_RETURN_IF_ERROR(fields.Int("index_skip_topk_offset", {0, kLayersRange.max}, &offset));
+  // What is said of each layer counts, whatever the period is.
+  SLUICE_ASSIGN_OR_RETURN(bool given, ReadReuse(fields, "indexer_types", config));
+  if (!given) {
+    SLUICE_ASSIGN_OR_RETURN(given, ReadReuse(fields, "index_topk_pattern", config));
+  }
+  for (int i = 0; i < config->num_layers && !given; ++i) {
+    config->layers[static_cast<size_t>(i)].reuses_positions =
+        std::max(i - offset + 1, 0) % std::max(period, 1) != 0;
+  }
+  if (!config->layers.front().reuses_positions) return OkStatus();
+  return BadModel(
+      "the first layer takes the positions that the indexer of a layer before it has chosen "
+      "(\"indexer_types\", \"index_topk_pattern\"), but there is none before it");
 }
 
 }  // namespace sluice::files

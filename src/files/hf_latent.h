@@ -11,4 +11,7 @@ Status ReadHfLatent(const JsonFields& fields, ModelConfig* config);
 // What they mean for RoPE and the scale of scores, which have been read.
 Status FinishHfLatent(const JsonFields& fields, ModelConfig* config);
 
+// Which layers see what the indexer of another one has chosen. REQUIRES: `config` has the layers.
+Status ReadHfReusedPositions(const JsonFields& fields, ModelConfig* config);
+
 }  // namespace sluice::files

@@ -100,6 +100,7 @@ Status ReadHfScales(const JsonFields& fields, const ArchitectureInfo& info, Mode
     case HfScales::kGemma:
       return ReadGemmaScales(fields, config);
     case HfScales::kGemma4:
+      if (config->architecture == Architecture::kGemma3n) config->logit_soft_cap = kGemma3nLogitCap;
       config->attention_scale = 1.0f;
       config->embedding_scale = std::sqrt(static_cast<float>(config->hidden_size));
       return ReadCap(fields, "final_logit_softcapping", &config->logit_soft_cap);

@@ -48,6 +48,24 @@ TEST(HfSparseTest, IndexersOfSparseAttention) {
             32);
 }
 
+TEST(HfSparseTest, LayersMaySeeWhatAnotherOneHasChosen) {
+  const auto reused = [](const std::string& text) {
+    std::string letters;
+    for (const LayerConfig& layer : GoodConfig(Read("GlmMoeDsaForCausalLM", text)).layers)
+      letters += layer.reuses_positions ? 'S' : 'F';
+    return letters;
+  };
+  EXPECT_EQ(reused("{}"), "FFFF");
+  EXPECT_EQ(reused(R"({"index_topk_freq":4})"), "FFSS");
+  EXPECT_EQ(reused(R"({"index_topk_freq":2,"index_topk_pattern":null})"), "FFSF");
+  EXPECT_EQ(reused(R"({"index_topk_freq":2,"index_skip_topk_offset":1})"), "FSFS");
+  EXPECT_EQ(reused(R"({"index_topk_pattern":"FSSF"})"), "FSSF");
+  EXPECT_EQ(reused(R"({"index_topk_pattern":["full","full","shared","full"]})"), "FFSF");
+  EXPECT_EQ(reused(R"({"index_topk_freq":2,"index_topk_pattern":"FSSF",
+      "indexer_types":["full","shared","full","full"]})"),
+            "FSFF");
+}
+
 TEST(HfSparseTest, IndexersThatCannotBeAreRefused) {
   for (const auto& [text, message] :
        {std::pair(R"({"index_topk":0})", "\"index_topk\" is 0"),
@@ -59,12 +77,11 @@ TEST(HfSparseTest, IndexersThatCannotBeAreRefused) {
         std::pair(R"({"index_head_dim":5000})", "\"index_head_dim\" is 5000"),
         std::pair(R"({"index_head_dim":32})", "\"index_head_dim\" is 32, but RoPE rotates 64"),
         std::pair(R"({"q_lora_rank":null})", "\"q_lora_rank\" is null"),
-        std::pair(R"({"index_topk_freq":4})", "an indexer in every layer is"),
-        std::pair(R"({"index_topk_freq":4,"index_topk_pattern":null})",
-                  "an indexer in every layer is"),
-        std::pair(R"({"index_topk_pattern":"FSSF"})", "an indexer in every layer is"),
-        std::pair(R"({"indexer_types":["full","shared","full","full"]})",
-                  "an indexer in every layer is"),
+        std::pair(R"({"index_topk_freq":-1})", "\"index_topk_freq\" is -1"),
+        std::pair(R"({"index_topk_pattern":"SFFF"})", "but there is none before it"),
+        std::pair(R"({"index_topk_pattern":"FFX-"})", "gives layer 2 a name"),
+        std::pair(R"({"index_topk_pattern":"FFF"})", "as many names as layers (4)"),
+        std::pair(R"({"indexer_types":["full","none","full","full"]})", "gives layer 1 a name"),
         std::pair(R"({"indexer_types":3})", "as many names as layers (4)"),
         std::pair(R"({"indexer_types":[]})", "as many names as layers (4)"),
         std::pair(R"({"indexer_types":["full","full","full"]})", "as many names as layers (4)")}) {

@@ -80,6 +80,7 @@ namespace sluice::files {
   M(FalconMamba)                \
   M(Jamba)                      \
   M(Gemma4)                     \
+  M(Gemma3n)                    \
   M(Bert)                       \
   M(Roberta)                    \
   M(MPNet)                      \
@@ -155,7 +156,13 @@ struct LayerConfig {
   // The layer before it, of the same kind and heads, whose K and V it reads, as it has none of its
   // own; -1: it has.
   int kv_of = -1;
+  // Of latent attention with an indexer: it sees the positions that the last layer before it with
+  // an indexer has chosen, and has none.
+  bool reuses_positions = false;
   int mlp_width = 0;  // of a feed-forward part without experts; 0: the model's
+  // Of the gate of such a part: the numbers that lie so many standard deviations above a token's
+  // mean are kept, less that bound, and the others become 0.
+  std::optional<float> gate_deviations;
   // What the mixer and the feed-forward part add to is what their norm gives, times these, instead
   // of what it reads; 0: it is not.
   float mixer_residual = 0.0f, mlp_residual = 0.0f;
@@ -264,9 +271,17 @@ struct LatentConfig {
   int key_width() const { return rope_dim + kv_rank; }
 };
 
-// What each layer is given of a token beside the hidden state (Gemma 4 E2B and E4B): a row of a
-// table that has those of all layers side by side, and a product with the embedding, normed, are
-// added up.
+// Several residual streams, of which the layers work on the first (ops/streams.h), and beside the
+// attention of each layer two products through a narrow vector (Gemma 3n).
+struct AltUpConfig {
+  int streams = 0;      // 0: there is one, and no such products
+  bool scaled = true;   // what a layer's inputs meet is the first stream times weights of the layer
+  int laurel_rank = 0;  // of the narrow vector
+};
+
+// What each layer is given of a token beside the hidden state (Gemma 3n, Gemma 4 E2B and E4B): a
+// row of a table that has those of all layers side by side, and a product with the embedding,
+// normed, are added up.
 struct LayerInputsConfig {
   int width = 0;  // of one layer; 0: there are none
   int rows = 0;   // of the table
@@ -372,6 +387,7 @@ struct ModelConfig {
   LatentConfig latent;           // zeros where attention keeps K and V
   ExpertsConfig experts;         // zeros where no layer has any
   LayerInputsConfig layer_inputs;
+  AltUpConfig altup;
   // In the checkpoint: each guesses what follows the token that is drawn next.
   int mtp_heads = 0;
   std::vector<LayerConfig> layers;  // num_layers

@@ -18,4 +18,13 @@ inline constexpr float kAlibiBiasMax = 8.0f;
 inline constexpr int kLlama4GrowthTokens = 8192;
 inline constexpr float kLlama4GrowthScale = 0.1f;
 
+// Gemma 3n: the cap of logits, residual streams, and the share of the gate's numbers that the first
+// layers of a model with more than so many leave out. llama.cpp takes layers behind the first 20
+// for those that read the KV of others.
+inline constexpr float kGemma3nLogitCap = 30.0f;
+inline constexpr int kGemma3nStreams = 4;
+inline constexpr float kGemma3nSparsity = 0.95f;
+inline constexpr int kGemma3nSparseLayers = 10;
+inline constexpr int kGemma3nOwnKvLayers = 20;
+
 }  // namespace sluice::files

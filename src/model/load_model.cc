@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "files/architectures.h"
+#include "model/layers/altup_decoder.h"
 #include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
 #include "model/layers/encoder_params.h"
@@ -13,6 +16,7 @@
 #include "model/layers/layer_state.h"
 #include "model/layers/mamba.h"
 #include "weights/place.h"
+#include "weights/unused_biases.h"
 
 namespace sluice::model {
 namespace {
@@ -56,6 +60,29 @@ void PutInSlots(const files::ModelConfig& config, int slots,
 weights::PlanOptions PlanOptionsOf(const files::ModelFiles& files, DType activation) {
   const auto naming = files.is_gguf ? weights::Naming::kGguf : weights::Naming::kHuggingFace;
   return {.naming = naming, .activation = activation, .quantization = files.config.quantization};
+}
+
+// Whether a group's attention has an implementation, which goes to the records where there are any.
+Status BindAttention(const files::ModelConfig& config, const ops::OpTable& table,
+                     const ModelOptions& options, const batch::KvGroup& group,
+                     std::vector<ops::BindRecord>* records) {
+  if (config.latent.kv_rank > 0) {
+    const auto desc = layers::LatentAttentionDesc(config, options, group);
+    return ops::Bind<ops::LatentAttention>(table, desc, records).status();
+  }
+  const bool rope = config.layers[static_cast<size_t>(group.layers.front())].use_rope;
+  const auto desc = layers::AttentionDesc(config, options, group, rope);
+  return ops::Bind<ops::Attention>(table, desc, records).status();
+}
+
+// A config that denies biases goes before a checkpoint that has them, as in transformers, but where
+// it does so by mistake the model answers nonsense.
+void TellOfUnusedBiases(const weights::WeightPlan& plan) {
+  const std::vector<std::string> unused = weights::UnusedBiases(plan);
+  if (unused.empty()) return;
+  LogWarning("the checkpoint has ", unused.size(), " biases, ", Quote(unused.front()),
+             unused.size() > 1 ? " among them, " : ", ",
+             "that its config says the model has not; they are left out");
 }
 
 // One load of what lies in two memories, for whoever is told of it.
@@ -115,15 +142,7 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
       }
       continue;
     }
-    if (config.latent.kv_rank > 0) {
-      const auto latent = layers::LatentAttentionDesc(config, options, group);
-      SLUICE_RETURN_IF_ERROR(
-          ops::Bind<ops::LatentAttention>(device.ops(), latent, &records).status());
-      continue;
-    }
-    const auto desc = layers::AttentionDesc(
-        config, options, group, config.layers[static_cast<size_t>(group.layers.front())].use_rope);
-    SLUICE_RETURN_IF_ERROR(ops::Bind<ops::Attention>(device.ops(), desc, &records).status());
+    SLUICE_RETURN_IF_ERROR(BindAttention(config, device.ops(), options, group, &records));
   }
   return records;
 }
@@ -132,19 +151,9 @@ bool TakesDraftTrees(const files::ModelConfig& config, const device::Device& dev
                      const ModelOptions& options) {
   ModelOptions trees = options;
   trees.draft_trees = true;
-  const ops::OpTable& table = device.ops();
   for (const batch::KvGroup& group : LayerGroups(config, trees)) {
     if (group.kind == batch::KvKind::kState) return false;
-    const bool rope = config.layers[static_cast<size_t>(group.layers.front())].use_rope;
-    const Status status =
-        config.latent.kv_rank > 0
-            ? ops::Bind<ops::LatentAttention>(
-                  table, layers::LatentAttentionDesc(config, trees, group), nullptr)
-                  .status()
-            : ops::Bind<ops::Attention>(table, layers::AttentionDesc(config, trees, group, rope),
-                                        nullptr)
-                  .status();
-    if (!status.ok()) return false;
+    if (!BindAttention(config, device.ops(), trees, group, nullptr).ok()) return false;
   }
   return true;
 }
@@ -168,6 +177,7 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weigh
   if (options.records != nullptr) {
     options.records->insert(options.records->end(), plan.records.begin(), plan.records.end());
   }
+  TellOfUnusedBiases(plan);
   const size_t on_device = plan.bytes, on_host = host_plan ? host_plan->bytes : 0;
   const size_t all = on_device + on_host;
   SLUICE_ASSIGN_OR_RETURN(
@@ -180,7 +190,8 @@ Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weigh
                             weights::Place(*std::move(host_plan), *options.host,
                                            {.progress = Behind(on_device, all, options.progress)}));
   }
-  auto model = layers::Decoder::Make(std::move(parts));
+  auto model = config.altup.streams > 0 ? layers::AltUpDecoder::Make(std::move(parts))
+                                        : layers::Decoder::Make(std::move(parts));
   if (options.records != nullptr) DropRepeats(options.records);
   return model;
 }

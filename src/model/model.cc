@@ -76,7 +76,8 @@ batch::KvGroup GroupOf(const files::LayerConfig& layer, const files::ModelConfig
   group.k_head_dim = group.v_head_dim = config.head_dim_of(layer);
   if (config.latent.kv_rank > 0) {
     group.k_head_dim = config.latent.key_width();
-    group.v_head_dim = config.latent.indexer.head_dim;  // of its keys
+    // Of the keys of an indexer.
+    group.v_head_dim = layer.reuses_positions ? 0 : config.latent.indexer.head_dim;
   }
   return group;
 }

@@ -33,6 +33,10 @@ std::string PlainActivation::Desc::ToString() const {
 
 std::string SoftCap::Desc::ToString() const { return StrCat(Name(activation), " cap ", cap); }
 
+std::string GaussianTopK::Desc::ToString() const {
+  return StrCat(Name(activation), " ", width, " from ", deviations, " deviations");
+}
+
 Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args) {
   const int64_t tokens = args.gate_up.rank == 2 ? args.gate_up.dims[0] : -1;
   ArgsChecker check(GatedActivation::kName, args.gate_up);
@@ -51,6 +55,12 @@ Status CheckArgs(const PlainActivation::Desc& desc, const PlainActivation::Args&
 Status CheckArgs(const SoftCap::Desc& desc, const SoftCap::Args& args) {
   ArgsChecker check(SoftCap::kName, args.x);
   check.Expect("x", args.x, desc.activation, {-1, -1});
+  return check.status();
+}
+
+Status CheckArgs(const GaussianTopK::Desc& desc, const GaussianTopK::Args& args) {
+  ArgsChecker check(GaussianTopK::kName, args.x);
+  check.Expect("x", args.x, desc.activation, {-1, desc.width});
   return check.status();
 }
 

@@ -1,4 +1,4 @@
-// Element-wise ops: activations, gated or alone, and the soft cap.
+// Activations, gated or alone, the soft cap, and what makes a gate sparse.
 #pragma once
 
 #include "ops/op.h"
@@ -64,10 +64,27 @@ struct SoftCap {
   };
 };
 
+// x = max(0, x - cutoff), in place, where a row's cutoff lies so many standard deviations above its
+// mean: of numbers that are spread normally the largest stay ("Spark Transformer", You et al.,
+// 2025).
+struct GaussianTopK {
+  static constexpr std::string_view kName = "gaussian_top_k";
+  struct Desc {
+    DType activation = DType::kF32;
+    int64_t width = 0;
+    float deviations = 0.0f;
+    std::string ToString() const;
+  };
+  struct Args {
+    Tensor x;  // [tokens, width], rows may be strided
+  };
+};
+
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const GatedActivation::Desc& desc, const GatedActivation::Args& args);
 Status CheckArgs(const PlainActivation::Desc& desc, const PlainActivation::Args& args);
 Status CheckArgs(const SoftCap::Desc& desc, const SoftCap::Args& args);
+Status CheckArgs(const GaussianTopK::Desc& desc, const GaussianTopK::Args& args);
 
 Support RefGatedActivationSupports(const GatedActivation::Desc& desc,
                                    const device::DeviceFacts& facts);
@@ -79,5 +96,8 @@ Status RefPlainActivation(device::Stream& stream, const PlainActivation::Desc& d
                           const PlainActivation::Args& args);
 Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts& facts);
 Status RefSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftCap::Args& args);
+Support RefGaussianTopKSupports(const GaussianTopK::Desc& desc, const device::DeviceFacts& facts);
+Status RefGaussianTopK(device::Stream& stream, const GaussianTopK::Desc& desc,
+                       const GaussianTopK::Args& args);
 
 }  // namespace sluice::ops

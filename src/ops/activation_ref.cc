@@ -100,4 +100,33 @@ Status RefSoftCap(device::Stream&, const SoftCap::Desc& desc, const SoftCap::Arg
   return OkStatus();
 }
 
+Support RefGaussianTopKSupports(const GaussianTopK::Desc& desc, const device::DeviceFacts&) {
+  if (!IsPlainFloat(desc.activation))
+    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
+  if (!std::isfinite(desc.deviations)) return Support::No("the cutoff is not finite");
+  return Support::Yes();
+}
+
+Status RefGaussianTopK(device::Stream&, const GaussianTopK::Desc& desc,
+                       const GaussianTopK::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const auto width = static_cast<double>(desc.width);
+  for (int64_t t = 0; t < args.x.dims[0]; ++t) {
+    std::byte* row = RowData(args.x, t);
+    double sum = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < desc.width; ++i) sum += LoadElement(desc.activation, row, i);
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const double centered = LoadElement(desc.activation, row, i) - sum / width;
+      squares += centered * centered;
+    }
+    const double cutoff = sum / width + desc.deviations * std::sqrt(squares / width);
+    for (int64_t i = 0; i < desc.width; ++i) {
+      const double above = LoadElement(desc.activation, row, i) - cutoff;
+      StoreElement(desc.activation, row, i, static_cast<float>(above < 0.0 ? 0.0 : above));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace sluice::ops

@@ -206,5 +206,26 @@ TEST_P(ActivationTest, SoftCapIsTanhAtEveryScale) {
               HasSubstr("cap is 0"));
 }
 
+TEST_P(ActivationTest, WhatIsNotFarAboveARowsMeanIsZero) {
+  // Mean 3, standard deviation 2; the second row has none.
+  Array x = Array::Floats(DType::kF32, {2, 4}, {1, 5, 5, 1, 7, 7, 7, 7});
+  ASSERT_TRUE(Run<GaussianTopK>({.width = 4, .deviations = 0.5f}, {.x = x.tensor()}).ok());
+  const float expected[] = {0, 1, 1, 0, 0, 0, 0, 0};
+  for (int i = 0; i < 8; ++i) EXPECT_NEAR(x.At(i), expected[i], 1e-6f) << i;
+  // Below the mean, too.
+  x = Array::Floats(DType::kF32, {2, 4}, {1, 5, 5, 1, 0, 8, 4, 4});
+  ASSERT_TRUE(Run<GaussianTopK>({.width = 4, .deviations = -2.0f}, {.x = x.tensor()}).ok());
+  EXPECT_NEAR(x.At(0), 2.0f, 1e-6f);
+  EXPECT_NEAR(x.At(4), 2 * std::sqrt(8.0f) - 4, 1e-5f);
+  EXPECT_NEAR(x.At(5), 2 * std::sqrt(8.0f) + 4, 1e-5f);
+  EXPECT_FALSE(Bind<GaussianTopK>(device_->ops(), {.width = 4, .deviations = INFINITY}).ok());
+}
+
+TEST_P(ActivationTest, ARowWithNotANumberIsNoneWhereItIsMadeSparse) {
+  Array x = Array::Floats(DType::kF32, {1, 3}, {1, NAN, 3});
+  ASSERT_TRUE(Run<GaussianTopK>({.width = 3}, {.x = x.tensor()}).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(x.At(i))) << i;
+}
+
 }  // namespace
 }  // namespace sluice::ops

@@ -24,6 +24,7 @@
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
+#include "ops/streams.h"
 #include "ops/token_counts.h"
 #include "ops/top_k.h"
 
@@ -72,6 +73,18 @@ Need NeedOf(const PlainActivation::Desc&, const PlainActivation::Args& args, con
 }
 Need NeedOf(const SoftCap::Desc&, const SoftCap::Args& args, const StepSizes&) {
   return {2 * BytesOf(args.x)};
+}
+Need NeedOf(const GaussianTopK::Desc&, const GaussianTopK::Args& args, const StepSizes&) {
+  return {2 * BytesOf(args.x)};
+}
+Need NeedOf(const PredictStreams::Desc&, const PredictStreams::Args& args, const StepSizes&) {
+  return {BytesOfAll(args) + BytesOf(args.streams)};
+}
+Need NeedOf(const CorrectStreams::Desc&, const CorrectStreams::Args& args, const StepSizes&) {
+  return {BytesOfAll(args) + BytesOf(args.streams)};
+}
+Need NeedOf(const LevelStreams::Desc& desc, const LevelStreams::Args& args, const StepSizes&) {
+  return {BytesOfAll(args) + (desc.mean ? 0 : BytesOf(args.streams))};
 }
 Need NeedOf(const SigmoidGate::Desc&, const SigmoidGate::Args& args, const StepSizes&) {
   return {2 * BytesOf(args.x) + BytesOf(args.gate)};
@@ -251,8 +264,9 @@ using Known =
     OpList<Linear, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm, QkNorm,
            RopeKv, GatedActivation, PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens,
            RouteExperts, GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts,
-           GatedNorm, SigmoidGate, SigmoidGateScaleAdd, ShortConv, GatedDelta, Ssd, SelectiveScan,
-           Pool, PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
+           GatedNorm, SigmoidGate, SigmoidGateScaleAdd, GaussianTopK, PredictStreams,
+           CorrectStreams, LevelStreams, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool,
+           PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
 
 }  // namespace
 

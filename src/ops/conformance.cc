@@ -220,6 +220,12 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<SigmoidGate>{&RefSigmoidGateSupports, &RefSigmoidGate}));
   SLUICE_RETURN_IF_ERROR(run(
       Reference<SigmoidGateScaleAdd>{&RefSigmoidGateScaleAddSupports, &RefSigmoidGateScaleAdd}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<GaussianTopK>{&RefGaussianTopKSupports, &RefGaussianTopK}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<PredictStreams>{&RefPredictStreamsSupports, &RefPredictStreams}));
+  SLUICE_RETURN_IF_ERROR(
+      run(Reference<CorrectStreams>{&RefCorrectStreamsSupports, &RefCorrectStreams}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<LevelStreams>{&RefLevelStreamsSupports, &RefLevelStreams}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<ResolveTokens>{&RefResolveTokensSupports, &RefResolveTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));

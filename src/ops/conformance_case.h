@@ -29,6 +29,7 @@
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
+#include "ops/streams.h"
 #include "ops/token_counts.h"
 #include "ops/top_k.h"
 
@@ -165,6 +166,10 @@ ConformanceCase<GatedNorm> MakeCase(const GatedNorm&, int number, TestNoise& noi
 ConformanceCase<SigmoidGate> MakeCase(const SigmoidGate&, int number, TestNoise& noise);
 ConformanceCase<SigmoidGateScaleAdd> MakeCase(const SigmoidGateScaleAdd&, int number,
                                               TestNoise& noise);
+ConformanceCase<GaussianTopK> MakeCase(const GaussianTopK&, int number, TestNoise& noise);
+ConformanceCase<PredictStreams> MakeCase(const PredictStreams&, int number, TestNoise& noise);
+ConformanceCase<CorrectStreams> MakeCase(const CorrectStreams&, int number, TestNoise& noise);
+ConformanceCase<LevelStreams> MakeCase(const LevelStreams&, int number, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
 ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int number,

@@ -53,6 +53,22 @@ ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise) 
   return c;
 }
 
+ConformanceCase<GaussianTopK> MakeCase(const GaussianTopK&, int number, TestNoise& noise) {
+  ConformanceCase<GaussianTopK> c;
+  c.desc = {.activation = FloatOf(number),
+            .width = Pick<int64_t>(noise, {1, 15, 16, 33, 1536}),
+            .deviations = Pick(noise, {1.6448f, 0.3f, -0.5f})};
+  const DType type = c.desc.activation;
+  const int64_t width = c.desc.width;
+  const size_t x =
+      c.Add(Filled(noise, type, {AnyTokens(number, noise), width + 3}, Pick(noise, {0.1f, 3.0f})),
+            LimitFor(type, 1e-5));
+  c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GaussianTopK::Args> {
+    return GaussianTopK::Args{.x = Columns(t[x], width)};
+  };
+  return c;
+}
+
 ConformanceCase<GatherRows> MakeCase(const GatherRows&, int number, TestNoise& noise) {
   ConformanceCase<GatherRows> c;
   c.desc = {.activation = FloatOf(number), .width = Pick<int64_t>(noise, {1, 30, 576})};

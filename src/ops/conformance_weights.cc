@@ -181,8 +181,9 @@ ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noi
   c.desc.add = number % 5 == 4;
   const int64_t tokens = AnyTokens(number, noise);
   std::vector<int32_t> ids;
-  for (int64_t t = 0; t < tokens; ++t)
-    ids.push_back(static_cast<int32_t>(noise.Below(c.desc.vocab)));
+  c.desc.first_beyond = number % 3 == 2;
+  const int64_t most = c.desc.first_beyond ? c.desc.vocab + 3 : c.desc.vocab;
+  for (int64_t t = 0; t < tokens; ++t) ids.push_back(static_cast<int32_t>(noise.Below(most)));
   const DType type = c.desc.activation;
   const size_t id = c.Add(Array::Ints(ids));
   const size_t table = c.Add(StoredMatrix(noise, c.desc.table, c.desc.vocab, c.desc.hidden));

@@ -6,7 +6,7 @@ namespace sluice::ops {
 
 std::string Embedding::Desc::ToString() const {
   return StrCat(Name(table), " ", vocab, "x", hidden, " to ", Name(activation), " scale ", scale,
-                add ? " added" : "");
+                add ? " added" : "", first_beyond ? ", the first row beyond" : "");
 }
 
 std::string GatherRows::Desc::ToString() const { return StrCat(Name(activation), " ", width); }
@@ -33,7 +33,8 @@ Status CheckArgs(const GatherRows::Desc& desc, const GatherRows::Args& args) {
 }
 
 Status CheckIndices(const Embedding::Desc& desc, const Embedding::Args& args) {
-  return CheckIndices(Embedding::kName, "ids", args.ids, 0, desc.vocab);
+  return CheckIndices(Embedding::kName, "ids", args.ids, 0,
+                      desc.first_beyond ? int64_t{1} << 31 : desc.vocab);
 }
 
 Status CheckIndices(const GatherRows::Desc&, const GatherRows::Args& args) {

@@ -20,6 +20,7 @@ struct Embedding {
     int64_t vocab = 0, hidden = 0;
     float scale = 1.0f;
     bool add = false;
+    bool first_beyond = false;  // ids from `vocab` on have the first row, and are not outside
     std::string ToString() const;
   };
   struct Args {

@@ -29,7 +29,8 @@ Status RefEmbedding(device::Stream&, const Embedding::Desc& desc, const Embeddin
   std::vector<float> row(static_cast<size_t>(desc.hidden));
   for (int64_t t = 0; t < args.ids.dims[0]; ++t) {
     std::byte* out = RowData(args.out, t);
-    const int64_t id = args.ids.ptr<int32_t>()[t];
+    int64_t id = args.ids.ptr<int32_t>()[t];
+    if (desc.first_beyond && id >= desc.vocab) id = 0;
     DequantizeRow(desc.table, args.table.data + id * row_bytes, row);
     for (int64_t i = 0; i < desc.hidden; ++i) {
       float value = desc.scale * row[i];

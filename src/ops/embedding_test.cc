@@ -34,6 +34,21 @@ TEST_P(EmbeddingTest, RowsAreAddedToWhatIsThere) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(out.At(i), expected[i]);
 }
 
+TEST_P(EmbeddingTest, IdsBeyondATableMayHaveItsFirstRow) {
+  Array table = Array::Floats(DType::kF32, {2, 2}, {1, 2, 3, 4}), out(DType::kF32, {3, 2});
+  Array ids = Array::Ints({1, 2, 2000000000});
+  const Embedding::Desc desc = {.vocab = 2, .hidden = 2, .first_beyond = true};
+  ASSERT_TRUE(
+      Run<Embedding>(desc, {.ids = ids.tensor(), .table = table.tensor(), .out = out.tensor()})
+          .ok());
+  const float expected[] = {3, 4, 1, 2, 1, 2};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(out.At(i), expected[i]) << i;
+  ids = Array::Ints({1, -1, 0});
+  EXPECT_FALSE(
+      Run<Embedding>(desc, {.ids = ids.tensor(), .table = table.tensor(), .out = out.tensor()})
+          .ok());
+}
+
 TEST_P(EmbeddingTest, AQuantizedTableReadsAsItsFormatSays) {
   const int64_t vocab = 5, hidden = 64;
   TestNoise noise(1);

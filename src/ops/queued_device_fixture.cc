@@ -30,6 +30,7 @@
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
 #include "ops/sampling.h"
+#include "ops/streams.h"
 #include "ops/token_counts.h"
 #include "ops/top_k.h"
 
@@ -104,6 +105,14 @@ TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
 TensorList TensorsOf(const SigmoidGateScaleAdd::Args& a) {
   return {&a.x, &a.gate, &a.residual, &a.out};
 }
+TensorList TensorsOf(const GaussianTopK::Args& a) { return {&a.x}; }
+TensorList TensorsOf(const PredictStreams::Args& a) {
+  return {&a.streams, &a.added, &a.routes, &a.coefficients, &a.out};
+}
+TensorList TensorsOf(const CorrectStreams::Args& a) {
+  return {&a.streams, &a.x, &a.routes, &a.coefficients, &a.scale, &a.out};
+}
+TensorList TensorsOf(const LevelStreams::Args& a) { return {&a.streams, &a.out}; }
 TensorList TensorsOf(const RouteExperts::Args& a) {
   return {&a.logits, &a.bias, &a.ids, &a.weights};
 }
@@ -416,8 +425,9 @@ QueuedDevice::QueuedDevice(const Options& options)
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
          PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, IndexScores, TopK,
          ShortConv, GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate, SigmoidGateScaleAdd,
-         RouteExperts, FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts,
-         CombineExperts, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+         GaussianTopK, PredictStreams, CorrectStreams, LevelStreams, RouteExperts,
+         FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts,
+         Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
 }
 
 Result<std::unique_ptr<device::Stream>> QueuedDevice::CreateStream() {

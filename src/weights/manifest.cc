@@ -47,6 +47,8 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   std::vector<int64_t> shape = {wanted.tensor_rows()};
   const bool stacked = spec.experts > 0 && wanted.pick.groups > 0;
   if (stacked) shape = {spec.experts, wanted.tensor_rows() / spec.experts};
+  if (spec.gguf_stacked && naming == Naming::kGguf)
+    shape = {wanted.pick.groups, wanted.pick.group_rows};
   if (spec.role == ParamRole::kTaps && naming == Naming::kHuggingFace) shape.push_back(1);
   if (spec.columns > 0) shape.push_back(spec.columns);
   // Those of heads lie in one matrix.

@@ -66,7 +66,10 @@ struct ParamSpec {
   // Of vectors and tables: the checkpoint has log(-x), GGUF x (Mamba's A).
   bool hugging_face_log = false;
   bool gguf_divided = false;  // of vectors: GGUF may have it in rows of equally many numbers
-  float factor = 1.0f;        // of vectors: what the checkpoint's values are multiplied by
+  // Of matrices: each group that the picks of the sources name is in GGUF a matrix of its own, all
+  // in one tensor.
+  bool gguf_stacked = false;
+  float factor = 1.0f;  // of vectors: what the checkpoint's values are multiplied by
   // kTaps: what the values of each row are multiplied by; empty: nothing.
   std::vector<float> row_factors = {};
   // kExperts, and kBias of such: their number; `rows` are those of all of them. The sources are

@@ -635,8 +635,9 @@ TEST(GoldenLoad, IndexersThatDoNotFitTheConfigAreNamed) {
 }
 
 TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
-  for (const char* name : {"llama", "gemma3", "qwen3", "qwen3_next", "lfm2_bias", "mamba2", "jamba",
-                           "minimax", "gemma4_e", "deepseek_v32"}) {
+  for (const char* name :
+       {"llama", "gemma3", "qwen3", "qwen3_next", "lfm2_bias", "mamba2", "jamba", "minimax",
+        "gemma4_e", "gemma3n", "deepseek_v32", "glm_moe_dsa_shared"}) {
     const Fixture fixture = LoadFolder(name);
     auto runner = Open(fixture);
     ASSERT_NE(runner, nullptr);
@@ -648,8 +649,9 @@ TEST(GoldenLoad, PlannedBytesAreThoseThatAreTaken) {
 }
 
 TEST(GoldenForward, AllThreadsGiveTheBitsOfOne) {
-  for (const char* name : {"gemma2", "llama_bias", "qwen3_next", "lfm2", "mamba2", "bamba", "jamba",
-                           "minimax", "gemma4_e", "deepseek_v32"}) {
+  for (const char* name :
+       {"gemma2", "llama_bias", "qwen3_next", "lfm2", "mamba2", "bamba", "jamba", "minimax",
+        "gemma4_e", "gemma3n", "deepseek_v32", "glm_moe_dsa_shared"}) {
     const Fixture fixture = LoadFolder(name);
     auto one = Open(fixture);
     auto all = Open(fixture, OpenFiles(fixture), /*threads=*/0);

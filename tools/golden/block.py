@@ -25,7 +25,8 @@ from transformers.models.llama.modeling_llama import (LlamaDecoderLayer, LlamaRM
 from eagle3 import (DRAFTS, LAYERS, LEAST_LOST, LEAST_RIGHT, PRUNED, ROOT, SEED, MidLayer,
                     randomize_head, run_model)
 from mimo import LENGTH, SEQUENCES, Language, fit
-from models import BASE, TOKENS, rope, write_json
+from model_cases import BASE, rope
+from models import TOKENS, write_json
 
 MASK = 1  # no token of the language
 LEAST_RIGHT_BEHIND = 0.2  # of second drafts; chance would be one in 125

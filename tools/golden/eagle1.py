@@ -23,7 +23,8 @@ from transformers.models.llama.modeling_llama import (LlamaAttention, LlamaMLP, 
 
 from eagle3 import DRAFTS, LEAST_LOST, LEAST_RIGHT, ROOT, SEED, randomize_head
 from mimo import LENGTH, SEQUENCES, Language, fit
-from models import BASE, TOKENS, rope, write_json
+from model_cases import BASE, rope
+from models import TOKENS, write_json
 
 
 class Layer(torch.nn.Module):

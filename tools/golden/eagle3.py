@@ -21,7 +21,8 @@ from transformers.models.llama.modeling_llama import (LlamaAttention, LlamaMLP, 
                                                       LlamaRotaryEmbedding)
 
 from mimo import LENGTH, SEQUENCES, Language, fit
-from models import BASE, TOKENS, randomize, rope, write_json
+from model_cases import BASE, rope
+from models import TOKENS, randomize, write_json
 from tiny_tokenizer import write_tokenizer
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/golden/drafts")

@@ -16,7 +16,7 @@ CONFIGS = ["llama", "llama_dynamic", "llama_f8", "llama_llama3", "llama_yarn_opt
            "qwen2_window", "qwen3", "qwen3_fp8_block", "llama_ct_channel", "gemma2", "gemma3",
            "phi3_long", "smollm3", "granite", "exaone4", "phi2", "qwen2_moe", "glm4_moe", "lfm2",
            "mamba2", "granitemoehybrid", "bamba", "minimax", "falcon_h1", "nemotron_h",
-           "mamba", "falcon_mamba", "jamba", "gemma4_e"]
+           "mamba", "falcon_mamba", "jamba", "gemma4_e", "gemma3n"]
 QUANTIZED = ["awq", "gptq_act", "ct_w4a16_asym", "ct_nvfp4", "ct_w8a8", "nvfp4"]
 SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 # As quantized_matrix_fuzz.cc reads bytes: 32 rows and 128 columns, no GGUF file, a size that no tensor

@@ -78,6 +78,7 @@ CASES = {
     "gemma4": {},
     "gemma4_e": {},
     "gemma4_moe": {},
+    "gemma3n": {},
     # The converter takes the number of groups of experts for that of heads of Mamba-2.
     "nemotron_h_moe": dict(n_group=1, topk_group=1),
 }

@@ -129,7 +129,8 @@ def from_published(weights, config):
 
 
 def generate(name, seed):
-    from models import ROOT, SMALL, TOLERANCE, log_probs, randomize, write_json, write_tokenizer
+    from model_cases import SMALL
+    from models import ROOT, TOLERANCE, log_probs, randomize, write_json, write_tokenizer
     config = {**SIZES, **FORMS[name], "torch_dtype": SMALL["dtype"]}
     folder = os.path.join(ROOT, name)
     shutil.rmtree(folder, ignore_errors=True)

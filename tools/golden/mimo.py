@@ -18,8 +18,9 @@ import transformers
 from safetensors.torch import save_file
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm
 
-from models import (BASE, ROOT, TOKENS, check_decode, check_float64, log_probs, randomize, read_json,
-                    rope, write_json)
+from model_cases import BASE, rope
+from models import (ROOT, TOKENS, check_decode, check_float64, log_probs, randomize, read_json,
+                    write_json)
 from tiny_tokenizer import write_tokenizer
 from transformers4 import config_of_transformers4
 

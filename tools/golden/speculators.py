@@ -22,7 +22,8 @@ from transformers.models.qwen3.modeling_qwen3 import (Qwen3Attention, Qwen3Decod
 
 import eagle1
 from eagle3 import DRAFTS, LAYERS, PRUNED, ROOT, SEED, randomize_head, run_model
-from models import BASE, TOKENS, rope, write_json
+from model_cases import BASE, rope
+from models import TOKENS, write_json
 
 MASK = 2
 

@@ -22,6 +22,9 @@ def config_of_transformers4(new):
         types = old.pop("layers_block_type")
         old["hybrid_override_pattern"] = "".join(letters[layer] for layer in types)
         old["num_hidden_layers"] = len(types)
+    if "shared" in new.get("indexer_types", []):  # as published: by a period
+        types = old.pop("indexer_types")
+        old["index_topk_freq"] = types.index("full", types.index("shared")) - 1
     parameters = new.get("rope_parameters")
     if parameters is None:
         return old
@@ -30,10 +33,12 @@ def config_of_transformers4(new):
         return {**old, "rope_parameters": parameters, "layer_types": new["layer_types"],
                 "global_head_dim": own["head_dim"],
                 "num_global_key_value_heads": own.get("num_key_value_heads")}
-    if kind == "gemma3_text":
+    if kind in ("gemma3_text", "gemma3n_text"):
         old["rope_theta"] = parameters["full_attention"]["rope_theta"]
         old["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
         old["rope_scaling"] = old_rope(parameters["full_attention"])
+        if kind == "gemma3n_text":
+            return {**old, "layer_types": new["layer_types"]}
         old["sliding_window_pattern"] = new["layer_types"].index("full_attention") + 1
         old["cache_implementation"] = "hybrid"
         return old

@@ -9,6 +9,7 @@
 #include "backend/cpu/recurrent/impls.h"
 #include "backend/cpu/rope_kv/impls.h"
 #include "backend/cpu/sampling/impls.h"
+#include "backend/cpu/streams/impls.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/place_tokens.h"
@@ -35,6 +36,7 @@ void RegisterCpuOps(ops::OpTable& table) {
   RegisterAttention(table);
   RegisterRecurrent(table);
   RegisterGate(table);
+  RegisterStreams(table);
   RegisterExperts(table);
   RegisterLinear(table);
   RegisterSampling(table);

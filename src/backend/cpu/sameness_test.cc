@@ -14,6 +14,7 @@
 #include "ops/norm.h"
 #include "ops/recurrent.h"
 #include "ops/rope_kv.h"
+#include "ops/streams.h"
 
 namespace sluice::cpu {
 namespace {
@@ -323,6 +324,30 @@ TEST_P(SamenessTest, ElementWiseOpsGiveTheBitsOfAvx2) {
                            .weight = TensorOf(weight, DType::kF32, {2 * kHidden}).Rows(0, 100),
                            .out = rows});
     m.Run<ops::SigmoidGate>({.width = kHidden}, {.x = rows, .gate = Columns(in, 0, kHidden)});
+  });
+  both([&](Machine& m, Floats& out) {
+    out = x;
+    m.Run<ops::GaussianTopK>({.width = 2 * kHidden, .deviations = 0.5f},
+                             {.x = TensorOf(out, DType::kF32, {kRows, 2 * kHidden})});
+  });
+  both([&](Machine& m, Floats& out) {
+    out = x;
+    Floats first(size_t{kRows} * kHidden), scaled(first);
+    const ops::Tensor streams = TensorOf(out, DType::kF32, {kRows, 2 * kHidden});
+    const ops::Tensor routes = Columns(in, 3, 2);
+    m.Run<ops::LevelStreams>({.width = kHidden}, {.streams = streams});
+    m.Run<ops::PredictStreams>({.width = kHidden, .add = true},
+                               {.streams = streams,
+                                .added = Columns(in, 0, kHidden),
+                                .routes = routes,
+                                .coefficients = TensorOf(weight, DType::kF32, {4, 2}),
+                                .out = TensorOf(first, DType::kF32, {kRows, kHidden})});
+    m.Run<ops::CorrectStreams>({.width = kHidden},
+                               {.streams = streams,
+                                .x = Columns(in, kHidden, kHidden),
+                                .routes = routes,
+                                .coefficients = TensorOf(weight, DType::kF32, {2, 2}),
+                                .out = TensorOf(scaled, DType::kF32, {kRows, kHidden})});
   });
   both([&](Machine& m, Floats& out) {
     out = x;

@@ -15,6 +15,7 @@
 #include "backend/cuda/recurrent/impls.h"
 #include "backend/cuda/rope_kv/impls.h"
 #include "backend/cuda/sampling/impls.h"
+#include "backend/cuda/streams/impls.h"
 
 namespace sluice::cuda {
 
@@ -33,6 +34,7 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterActivation(table);
   RegisterRecurrent(table);
   RegisterGate(table);
+  RegisterStreams(table);
   RegisterSampling(table);
 }
 

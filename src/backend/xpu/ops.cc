@@ -12,6 +12,7 @@
 #include "backend/xpu/recurrent/impls.h"
 #include "backend/xpu/rope_kv/impls.h"
 #include "backend/xpu/sampling/impls.h"
+#include "backend/xpu/streams/impls.h"
 
 namespace sluice::xpu {
 
@@ -26,6 +27,7 @@ void RegisterXpuOps(ops::OpTable& table) {
   RegisterActivation(table);
   RegisterRecurrent(table);
   RegisterGate(table);
+  RegisterStreams(table);
   RegisterExperts(table);
   RegisterSampling(table);
 }

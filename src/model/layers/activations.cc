@@ -78,6 +78,12 @@ struct Layout {
   size_t bytes = 0;  // for the most tokens and rows
 };
 
+// Whether what an indexer has chosen is read behind the layer's feed-forward part.
+bool ReusesPositions(const files::ModelConfig& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const files::LayerConfig& layer) { return layer.reuses_positions; });
+}
+
 // What an indexer has, in the memory that begins at `first`.
 template <class Place>
 void LayIndexer(const files::ModelConfig& config, const ModelOptions& options, int64_t tokens,
@@ -92,7 +98,8 @@ void LayIndexer(const files::ModelConfig& config, const ModelOptions& options, i
   size_t at = by_token(a->index_qkv, first, options.activation, (heads + 2) * dim);
   at = by_token(a->index_q, at, options.activation, heads * dim);
   at = by_token(a->index_weights, at, DType::kF32, heads);
-  at = by_token(a->index_positions, at, DType::kI32, ListedMax(config, options));
+  if (!ReusesPositions(config))
+    at = by_token(a->index_positions, at, DType::kI32, ListedMax(config, options));
   at = place(a->index_scores, at, DType::kF32, rows, rows, Positions(config, options));
   place(a->index_lengths, at, DType::kI32, rows, rows, 1);
 }
@@ -181,9 +188,17 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const DType residual = ops::ResidualDType(options.activation);
   const int64_t hidden = config.hidden_size, rows_max = options.max_logits_rows;
   const Widths widths(config);
-  const size_t inputs = place(a.hidden, 0, residual, tokens, options.max_tokens, hidden);
-  const size_t normed =
+  const size_t streams = place(a.hidden, 0, residual, tokens, options.max_tokens, hidden);
+  const int64_t count = config.altup.streams;
+  const size_t routes =
+      place(a.streams, streams, residual, tokens, options.max_tokens, count * hidden);
+  const size_t inputs = place(a.routes, routes, DType::kF32, tokens, options.max_tokens, count);
+  size_t normed =
       by_token(a.layer_inputs, inputs, int64_t{config.num_layers} * config.layer_inputs.width);
+  if (ReusesPositions(config)) {
+    normed = place(a.index_positions, normed, DType::kI32, tokens, options.max_tokens,
+                   ListedMax(config, options));
+  }
   const size_t branch = by_token(a.normed, normed, hidden);
   const size_t first = std::max(by_token(a.branch, branch, hidden),
                                 place(a.last, branch, residual, rows, rows_max, hidden));
@@ -201,8 +216,9 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const size_t scanned =
       by_token(a.recalled, by_token(a.convolved, convolved, widths.convolved), widths.value);
   if (widths.scan > 0) by_token(a.scan_in, scanned, widths.scan_stride());
-  const int64_t inner = std::max<int64_t>({config.intermediate_size, widths.inner,
-                                           config.experts.shared_width, config.layer_inputs.width});
+  const int64_t inner =
+      std::max<int64_t>({config.intermediate_size, widths.inner, config.experts.shared_width,
+                         config.layer_inputs.width, config.altup.laurel_rank});
   const size_t gated = by_token(a.gate_up, first, 2 * inner);
   const size_t shared_gate = by_token(a.gated, gated, inner);
   if (config.experts.shared_gate) {

@@ -11,6 +11,9 @@ namespace sluice::model::layers {
 
 struct Activations {
   ops::Tensor hidden;  // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
+  // [tokens, streams * hidden] of its type, and F32 [tokens, streams] of how they mix: of a model
+  // of several residual streams, whose layers have the first one in `hidden` while they work on it.
+  ops::Tensor streams, routes;
   // [tokens, layers * width]: what each layer is given of a token beside it; of no width where the
   // model has none.
   ops::Tensor layer_inputs;
@@ -28,7 +31,8 @@ struct Activations {
   // Of an indexer, behind q's memory: queries of its heads, the key, and room for a value, which
   // rope_kv passes over [tokens, (heads + 2) * head_dim]; rotated queries [tokens, heads *
   // head_dim]; the heads' weights F32 [tokens, heads]; scores of some rows F32 [some,
-  // positions], and how many each has I32 [some]; and what rows attend to I32 [tokens, top_k].
+  // positions], and how many each has I32 [some]; and what rows attend to I32 [tokens, top_k],
+  // apart from all others where other layers reuse it.
   ops::Tensor index_qkv, index_q, index_weights, index_scores, index_lengths, index_positions;
   ops::Tensor q;  // [tokens, q_heads * head_dim], rotated
   // [tokens, q_heads * head_dim]; in qkv's memory, which is done by then, unless there is a gate
@@ -44,8 +48,8 @@ struct Activations {
   // Of Mamba's first form, whose linear_in has no step sizes and the gate last: [tokens, step_rank
   // + 2 * state size], the latent of step sizes, B and C. Step sizes take the place of linear_qkv.
   ops::Tensor scan_in;
-  // As wide as the widest feed-forward part, or input of a layer, needs, in the memory of qkv and
-  // q.
+  // As wide as the widest feed-forward part, input of a layer or Laurel needs, in the memory of qkv
+  // and q.
   ops::Tensor gate_up;      // [tokens, 2 * width]
   ops::Tensor gated;        // [tokens, width]
   ops::Tensor shared_gate;  // F32 [tokens, 1]: of the expert that every token takes

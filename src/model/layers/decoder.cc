@@ -32,7 +32,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   if (config.layer_inputs.width > 0) {
     SLUICE_ASSIGN_OR_RETURN(model->layer_inputs_, LayerInputs::Make(binder));
   }
-  SLUICE_RETURN_IF_ERROR(model->MakeRopeTables());
+  SLUICE_ASSIGN_OR_RETURN(model->rope_, RopeTables::Make(config, model->options_, model->device_));
   SLUICE_RETURN_IF_ERROR(model->MakeHeadVectors());
   for (int i = 0; i < config.num_layers; ++i) {
     const auto name = [&](const char* norm, bool there) {
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
     const int layer = config.num_layers + head, group = model->group_of(layer);
     SLUICE_ASSIGN_OR_RETURN(model->mtp_heads_.emplace_back(),
                             MtpHead::Make(binder, layer, model->groups_[group], group,
-                                          model->rope_.tensor(), model->embedding_));
+                                          model->rope_.model.tensor(), model->embedding_));
   }
   return std::unique_ptr<Model>(std::move(model));
 }
@@ -118,24 +118,6 @@ Status Decoder::MakeEnd(const Binder& binder) {
   return OkStatus();
 }
 
-Status Decoder::MakeRopeTables() {
-  const int64_t positions = options_.max_model_len;
-  const auto table = [&](const files::RopeConfig& rope) {
-    return RopeTable::Make(device_, ComputeRopeFrequencies(rope, config_.context_length, positions),
-                           positions);
-  };
-  const bool any = std::any_of(config_.layers.begin(), config_.layers.end(),
-                               [](const files::LayerConfig& layer) { return layer.use_rope; });
-  if (!any) return OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(rope_, table(config_.rope));
-  const bool local = std::any_of(config_.layers.begin(), config_.layers.end(),
-                                 [](const files::LayerConfig& layer) { return layer.local_rope; });
-  if (local) {
-    SLUICE_ASSIGN_OR_RETURN(local_rope_, table(config_.local_rope));
-  }
-  return OkStatus();
-}
-
 Status Decoder::MakeHeadVectors() {
   if (!config_.alibi_slopes.empty()) {
     SLUICE_ASSIGN_OR_RETURN(slopes_, HeadVector::Make(device_, config_.alibi_slopes));
@@ -180,8 +162,7 @@ Result<Decoder::Body> Decoder::MakeMixer(const Binder& binder, int layer) const 
         LightningAttention::Make(binder, layer, groups_[index], index, device_));
     return Body(std::move(attention));
   }
-  ops::Tensor rope;
-  if (config.use_rope) rope = config.local_rope ? local_rope_.tensor() : rope_.tensor();
+  const ops::Tensor rope = rope_.Of(config);
   if (config_.latent.kv_rank > 0) {
     SLUICE_ASSIGN_OR_RETURN(LatentAttention latent,
                             LatentAttention::Make(binder, layer, groups_[index], index, rope));

@@ -59,7 +59,6 @@ class Decoder : public Model {
   };
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
-  Status MakeRopeTables();
   Status MakeHeadVectors();
   // What stands behind the last block.
   Status MakeEnd(const Binder& binder);
@@ -79,9 +78,9 @@ class Decoder : public Model {
   Result<Norm> NormOfSum(const Binder& binder, const std::string& name) const;
 
   TokenEmbedding embedding_;
-  Norm embedding_norm_;                        // unbound: the model has none
-  LayerInputs layer_inputs_;                   // unbound: the model has none
-  RopeTable rope_, local_rope_;                // the second is empty unless a layer uses it
+  Norm embedding_norm_;       // unbound: the model has none
+  LayerInputs layer_inputs_;  // unbound: the model has none
+  RopeTables rope_;
   HeadVector slopes_, ones_;                   // AttentionTables; empty unless the model has them
   std::unique_ptr<HostExperts> host_experts_;  // null: the device has all
   std::vector<Block> blocks_;

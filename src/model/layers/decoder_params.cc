@@ -52,6 +52,7 @@ void AddLayer(const files::ModelConfig& config, int i, const files::LayerConfig&
   if (after) list->Norm(i, "mlp_post_norm", names.mlp_post_norm, "post_ffw_norm");
   if (i < config.num_layers) list->LayerInput(i);
   list->LayerScale(i);
+  if (i < config.num_layers) list->AltUp(i);
 }
 
 }  // namespace
@@ -65,6 +66,7 @@ std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, 
   list.Embedding();
   list.EmbeddingParts();
   list.LayerInputs();
+  list.Streams();
   for (int i = 0; i < config.num_layers; ++i) AddLayer(config, i, config.layers[i], &list);
   list.FinalNorm();
   if (config.pooling) {

@@ -74,7 +74,8 @@ Result<LatentAttention> LatentAttention::Make(const Binder& binder, int layer,
                                                     .interleaved = config.rope.interleaved,
                                                     .kv = LatentsOf(group)}));
   attention.rope_ = rope;
-  if (config.latent.indexer.heads > 0) {
+  const bool reuses = config.layers[static_cast<size_t>(layer)].reuses_positions;
+  if (config.latent.indexer.heads > 0 && !reuses) {
     SLUICE_ASSIGN_OR_RETURN(attention.indexer_,
                             Indexer::Make(binder, layer, group, group_index, rope));
   }

@@ -54,7 +54,8 @@ class LatentAttention {
   ops::Bound<ops::RopeKv> rope_kv_;
   ops::Tensor rope_;
   ops::Bound<ops::LatentAttention> attention_;
-  Indexer indexer_;  // unbound: rows see all positions
+  // Unbound: rows see all positions, or what a layer before this one has chosen.
+  Indexer indexer_;
 };
 
 }  // namespace sluice::model::layers

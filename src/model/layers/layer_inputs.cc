@@ -31,6 +31,8 @@ Result<LayerInputs> LayerInputs::Make(const Binder& binder) {
   embedding.hidden = layer.table_.dims[1];
   embedding.scale = std::sqrt(0.5f * static_cast<float>(inputs.width));
   embedding.add = true;
+  // Tokens of images and sounds, which have no rows.
+  embedding.first_beyond = embedding.vocab < config.vocab_size;
   SLUICE_ASSIGN_OR_RETURN(layer.embedding_, binder.Bind<ops::Embedding>(embedding));
   return layer;
 }

@@ -1,6 +1,6 @@
-// What each layer is given of a token beside the hidden state (Gemma 4 E2B and E4B): for all layers
-// at once before the first, and what a layer makes of its own behind its feed-forward part.
-// Immutable; the ParameterMap must outlive it.
+// What each layer is given of a token beside the hidden state (Gemma 3n, Gemma 4 E2B and E4B): for
+// all layers at once before the first, and what a layer makes of its own behind its feed-forward
+// part. Immutable; the ParameterMap must outlive it.
 #pragma once
 
 #include "model/forward.h"

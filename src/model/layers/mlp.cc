@@ -18,7 +18,8 @@ ops::Activation ActivationOf(const files::ModelConfig& config) {
   return ops::Activation::kSilu;
 }
 
-Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t width) {
+Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t width,
+                      std::optional<float> deviations) {
   const files::ModelConfig& config = binder.config;
   Mlp mlp;
   mlp.width_ = width;
@@ -38,6 +39,12 @@ Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t w
                                                        .gate_scale = config.mlp_gate_scale,
                                                        .out_scale = config.mlp_inner_scale}));
   }
+  if (deviations) {
+    CHECK(!config.plain_mlp, "a feed-forward part without a gate has none to make sparse");
+    SLUICE_ASSIGN_OR_RETURN(
+        mlp.top_k_, binder.Bind<ops::GaussianTopK>(
+                        {.activation = activation, .width = width, .deviations = *deviations}));
+  }
   return mlp;
 }
 
@@ -51,6 +58,7 @@ Status Mlp::operator()(ForwardContext& context, const DeviceBatch&, const Activa
   } else {
     const ops::Tensor gate_up = a.gate_up.Columns(0, 2 * width_);
     SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, gate_up));
+    if (top_k_.bound()) SLUICE_RETURN_IF_ERROR(top_k_(stream, {.x = gate_up.Columns(0, width_)}));
     SLUICE_RETURN_IF_ERROR(gated_(stream, {gate_up, inner}));
   }
   return down_(stream, inner, residual, out);

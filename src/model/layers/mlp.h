@@ -2,6 +2,7 @@
 // gate. Immutable; the ParameterMap must outlive it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "model/forward.h"
@@ -18,7 +19,9 @@ ops::Activation ActivationOf(const files::ModelConfig& config);
 class Mlp {
  public:
   // Of the parameters `prefix` + "down" and so on, with `width` numbers between the products.
-  static Result<Mlp> Make(const Binder& binder, const std::string& prefix, int64_t width);
+  // `deviations`: LayerConfig::gate_deviations.
+  static Result<Mlp> Make(const Binder& binder, const std::string& prefix, int64_t width,
+                          std::optional<float> deviations = {});
 
   // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
@@ -29,6 +32,7 @@ class Mlp {
   FusedLinear first_, down_;                // first: gate and up, or up alone
   ops::Bound<ops::GatedActivation> gated_;  // unbound: there is no gate
   ops::Bound<ops::PlainActivation> plain_;  // unbound: there is one
+  ops::Bound<ops::GaussianTopK> top_k_;     // of the gate; unbound: all of it stays
 };
 
 }  // namespace sluice::model::layers

@@ -183,6 +183,53 @@ void ParamList::LayerInput(int i) {
   Norm(i, "layer_input_post_norm", "post_per_layer_input_norm", "post_norm");
 }
 
+void ParamList::Streams() {
+  const int64_t others = config_.altup.streams - 1, hidden = config_.hidden_size;
+  if (others < 1) return;
+  // GGUF has all matrices of a kind in one tensor.
+  const auto add = [&](const std::string& name, const char* hugging_face, const char* gguf,
+                       int64_t first, int64_t count) {
+    ParamSpec& spec = AddTop(name.c_str(), ParamRole::kLinear, count * hidden, hidden,
+                             &Prefix::decoder, "", gguf);
+    spec.begins_residual = true;
+    spec.gguf_stacked = true;
+    spec.gguf = {{{gguf, spec.rows, {others, hidden, 0, hidden, first, count}}}};
+    for (size_t p = 0; p < prefixes_.size(); ++p) {
+      spec.hugging_face[p].clear();
+      for (int64_t i = first; i < first + count; ++i) {
+        spec.hugging_face[p].push_back(
+            {StrCat(prefixes_[p].decoder, hugging_face, ".", i, ".weight"), hidden});
+      }
+    }
+  };
+  add("streams.begin", "altup_projections", "altup_proj.weight", 0, others);
+  for (int64_t i = 0; i < others; ++i) {
+    add(StrCat("streams.end.", i + 1), "altup_unembed_projections", "altup_unembd_proj.weight", i,
+        1);
+  }
+}
+
+void ParamList::AltUp(int i) {
+  const int64_t n = config_.altup.streams, rank = config_.altup.laurel_rank;
+  const int64_t hidden = config_.hidden_size;
+  if (n == 0) return;
+  Norm(i, "altup.router_norm", "altup.router_norm", "altup_router_norm");
+  specs_.back().factor = 1.0f / static_cast<float>(hidden);
+  Matrix(i, "altup.router", {Of("altup.modality_router", "altup_router", n)}, hidden, false)
+      .f32_out = true;
+  Add(i, "altup.predict", ParamRole::kTable,
+      {Of("altup.prediction_coefs", "altup_predict_coef", n * n)}, n, ".weight");
+  Add(i, "altup.correct", ParamRole::kTable,
+      {Of("altup.correction_coefs", "altup_correct_coef", n)}, n, ".weight");
+  if (config_.altup.scaled) {
+    Add(i, "altup.scale", ParamRole::kNorm,
+        {{"altup.correct_output_scale", "altup_correct_scale.weight", hidden}}, 0, "");
+  }
+  Matrix(i, "laurel.left", {Of("laurel.linear_left", "laurel_l", rank)}, hidden, false);
+  Matrix(i, "laurel.right", {Of("laurel.linear_right", "laurel_r", hidden)}, rank, false);
+  Norm(i, "laurel.post_norm", "laurel.post_laurel_norm", "laurel_post_norm");
+}
+
 void ParamList::Mlp(int i) {
   const int64_t width = config_.mlp_width_of(LayerOf(i));
   if (config_.plain_mlp) {

@@ -33,6 +33,14 @@ class ParamList {
   void LayerInputs();
   void LayerInput(int i);
 
+  // Of a model of several residual streams: "streams.begin", from the embedding to those behind the
+  // first, and "streams.end.1" and so on, from each of these to what their mean is of.
+  void Streams();
+
+  // Of its layers: "altup.router_norm", "altup.router", "altup.predict", "altup.correct" and, where
+  // the config has it, "altup.scale"; "laurel.left", "laurel.right" and "laurel.post_norm".
+  void AltUp(int i);
+
   // The output matrix: the embedding itself where the checkpoint ties them, unless it is cut.
   void Output();
 

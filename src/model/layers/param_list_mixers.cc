@@ -42,7 +42,7 @@ void ParamList::LatentAttention(int i) {
            value);
   Matrix(i, "attention.output", {Of(names_.attention_output, "attn_output", hidden)}, heads * value,
          false, BlocksAdd(config_));
-  if (latent.indexer.heads > 0) Indexer(i);
+  if (latent.indexer.heads > 0 && !LayerOf(i).reuses_positions) Indexer(i);
 }
 
 void ParamList::Indexer(int i) {

@@ -159,4 +159,29 @@ Result<RopeTable> RopeTable::Make(device::Device& device, const RopeFrequencies&
   return table;
 }
 
+Result<RopeTables> RopeTables::Make(const files::ModelConfig& config, const ModelOptions& options,
+                                    device::Device& device) {
+  const int64_t positions = options.max_model_len;
+  const auto table = [&](const files::RopeConfig& rope) {
+    return RopeTable::Make(device, ComputeRopeFrequencies(rope, config.context_length, positions),
+                           positions);
+  };
+  RopeTables tables;
+  const bool any = std::any_of(config.layers.begin(), config.layers.end(),
+                               [](const files::LayerConfig& layer) { return layer.use_rope; });
+  if (!any) return tables;
+  SLUICE_ASSIGN_OR_RETURN(tables.model, table(config.rope));
+  const bool local = std::any_of(config.layers.begin(), config.layers.end(),
+                                 [](const files::LayerConfig& layer) { return layer.local_rope; });
+  if (local) {
+    SLUICE_ASSIGN_OR_RETURN(tables.local, table(config.local_rope));
+  }
+  return tables;
+}
+
+ops::Tensor RopeTables::Of(const files::LayerConfig& layer) const {
+  if (!layer.use_rope) return {};
+  return layer.local_rope ? local.tensor() : model.tensor();
+}
+
 }  // namespace sluice::model::layers

@@ -13,6 +13,7 @@
 
 #include "device/device.h"
 #include "files/model_config.h"
+#include "model/model.h"
 #include "ops/tensor.h"
 
 namespace sluice::model::layers {
@@ -36,6 +37,18 @@ class RopeTable {
  private:
   device::Buffer buffer_;
   ops::Tensor tensor_;
+};
+
+// Those of a model, of which the second is for layers with local_rope; empty where no layer has
+// any.
+struct RopeTables {
+  // For the positions of options.max_model_len.
+  static Result<RopeTables> Make(const files::ModelConfig& config, const ModelOptions& options,
+                                 device::Device& device);
+  // Empty where the layer does not rotate.
+  ops::Tensor Of(const files::LayerConfig& layer) const;
+
+  RopeTable model, local;
 };
 
 }  // namespace sluice::model::layers

@@ -1,7 +1,8 @@
-// Element-wise kernels of F32 rows over any F32x16.
+// Activations of F32 rows over any F32x16.
 #pragma once
 
 #include "backend/cpu/activation/kernels.h"
+#include "backend/cpu/norm/norm_kernel.h"
 #include "backend/cpu/simd/math.h"
 #include "ops/activation.h"
 
@@ -87,6 +88,22 @@ struct ActivationKernel {
       for (; i + kLanes <= call.width; i += kLanes) (cap * Tanh(V::Load(x + i) / cap)).Store(x + i);
       const int rest = static_cast<int>(call.width - i);
       if (rest > 0) (cap * Tanh(V::LoadFirst(x + i, rest) / cap)).StoreFirst(x + i, rest);
+    }
+  }
+
+  // Max gives its second operand where one is NaN.
+  static void GaussianTopK(const TopKCall& call, int64_t begin, int64_t end) {
+    const auto count = static_cast<float>(call.width);
+    for (int64_t row = begin; row < end; ++row) {
+      float* x = call.x + row * call.stride;
+      const float mean =
+          NormKernel<V>::SumOf(x, call.width, [](V v, V total) { return total + v; }) / count;
+      NormKernel<V>::Map(call.width, x, [&](const auto& load) { return load(x) - V::Set1(mean); });
+      const float squares =
+          NormKernel<V>::SumOf(x, call.width, [](V v, V total) { return V::Fma(v, v, total); });
+      const V cutoff = V::Set1(call.deviations * __builtin_sqrtf(squares / count));
+      NormKernel<V>::Map(call.width, x,
+                         [&](const auto& load) { return V::Max(V::Zero(), load(x) - cutoff); });
     }
   }
 };

@@ -12,6 +12,7 @@ const ActivationKernels kAvx512ActivationKernels = {
     {&Kernel::Gated<&Kernel::GatedBy<&Kernel::ReluSquaredOf>>,
      &Kernel::Plain<&Kernel::ReluSquaredOf>},
     {&Kernel::Gated<&Kernel::ClampedSwigluOf>, nullptr},
-    &Kernel::SoftCap};
+    &Kernel::SoftCap,
+    &Kernel::GaussianTopK};
 
 }  // namespace sluice::cpu

@@ -9,6 +9,7 @@ namespace sluice::cpu {
 namespace {
 
 using ops::GatedActivation;
+using ops::GaussianTopK;
 using ops::PlainActivation;
 using ops::SoftCap;
 
@@ -89,6 +90,25 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
   return OkStatus();
 }
 
+template <Isa isa>
+ops::Support TopKSupports(const GaussianTopK::Desc& desc, const device::DeviceFacts& facts) {
+  const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
+  return support.ok ? ops::RefGaussianTopKSupports(desc, facts) : support;
+}
+
+template <const ActivationKernels& kernels>
+Status RunTopK(device::Stream& stream, const GaussianTopK::Desc& desc,
+               const GaussianTopK::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const TopKCall call = {.x = args.x.ptr<float>(),
+                         .stride = args.x.strides[0],
+                         .width = desc.width,
+                         .deviations = desc.deviations};
+  ForRows(AsCpu(stream), args.x.dims[0], 4 * desc.width,
+          [&](int64_t begin, int64_t end) { kernels.gaussian_top_k(call, begin, end); });
+  return OkStatus();
+}
+
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
@@ -118,6 +138,15 @@ void RegisterActivation(ops::OpTable& table) {
                       .supports = &ops::RefSoftCapSupports,
                       .run = &ops::RefSoftCap,
                       .slow = &ops::PlainLoops<SoftCap>});
+
+  table.Add<GaussianTopK>({"avx512_f32_gaussian_top_k", &TopKSupports<Isa::kAvx512>,
+                           &RunTopK<kAvx512ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<GaussianTopK>({"avx2_f32_gaussian_top_k", &TopKSupports<Isa::kAvx2>,
+                           &RunTopK<kAvx2ActivationKernels>, ops::Arithmetic::kF32});
+  table.Add<GaussianTopK>({.name = "ref_gaussian_top_k",
+                           .supports = &ops::RefGaussianTopKSupports,
+                           .run = &ops::RefGaussianTopK,
+                           .slow = &ops::PlainLoops<GaussianTopK>});
 }
 
 }  // namespace sluice::cpu

@@ -1,4 +1,4 @@
-// The element-wise kernels of each instruction set: plain functions over ranges of rows.
+// The kernels of activations of each instruction set: plain functions over ranges of rows.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,12 @@ struct SoftCapCall {
   float cap = 0.0f;
 };
 
+struct TopKCall {
+  float* x = nullptr;  // [rows, width]
+  int64_t stride = 0, width = 0;
+  float deviations = 0.0f;
+};
+
 struct ActivationKernels {
   // An activation, gated and alone.
   struct Pair {
@@ -31,6 +37,7 @@ struct ActivationKernels {
   };
   Pair silu, gelu_tanh, gelu_erf, relu_squared, clamped_swiglu;  // the last one gated alone
   void (*soft_cap)(const SoftCapCall& call, int64_t begin, int64_t end);
+  void (*gaussian_top_k)(const TopKCall& call, int64_t begin, int64_t end);
 };
 
 extern const ActivationKernels kAvx2ActivationKernels, kAvx512ActivationKernels;

@@ -1,4 +1,5 @@
-// Activations, gated or alone, and the soft cap: a thread has eight numbers of a row.
+// Activations, gated or alone, and the soft cap: a thread has eight numbers of a row. What makes a
+// gate sparse: a thread block has a row.
 #include "backend/cuda/activation/params.h"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
@@ -73,6 +74,25 @@ __device__ void SoftCap(const SoftCapParams& p) {
   StoreGroup(x, first, p.columns, p.wide != 0, values);
 }
 
+template <class T>
+__device__ void GaussianTopK(const TopKParams& p) {
+  __shared__ float shared[32];
+  T* x = static_cast<T*>(p.x) + blockIdx.x * p.stride;
+  const auto width = static_cast<float>(p.width);
+  float sum = 0.0f, squares = 0.0f;
+  for (int64_t i = threadIdx.x; i < p.width; i += blockDim.x) sum += ToFloat(x[i]);
+  const float mean = BlockSum(sum, shared) / width;
+  for (int64_t i = threadIdx.x; i < p.width; i += blockDim.x) {
+    const float centered = ToFloat(x[i]) - mean;
+    squares = fmaf(centered, centered, squares);
+  }
+  const float cutoff = p.deviations * sqrtf(BlockSum(squares, shared) / width);
+  for (int64_t i = threadIdx.x; i < p.width; i += blockDim.x) {
+    const float above = ToFloat(x[i]) - mean - cutoff;
+    x[i] = FromFloat<T>(above < 0.0f ? 0.0f : above);
+  }
+}
+
 }  // namespace
 
 #define SLUICE_ACTIVATION(name, type)                                                         \
@@ -87,6 +107,10 @@ __device__ void SoftCap(const SoftCapParams& p) {
   extern "C" __global__ void any_f32_soft_cap_##name(const SoftCapParams p) {                 \
     WaitForInputs();                                                                          \
     SoftCap<type>(p);                                                                         \
+  }                                                                                           \
+  extern "C" __global__ void any_f32_gaussian_top_k_##name(const TopKParams p) {              \
+    WaitForInputs();                                                                          \
+    GaussianTopK<type>(p);                                                                    \
   }
 SLUICE_ACTIVATION(f32, float)
 SLUICE_ACTIVATION(f16, __half)

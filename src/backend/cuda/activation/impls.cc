@@ -12,6 +12,7 @@ namespace sluice::cuda {
 namespace {
 
 using ops::GatedActivation;
+using ops::GaussianTopK;
 using ops::PlainActivation;
 using ops::SoftCap;
 
@@ -51,6 +52,8 @@ constexpr KernelByType kGatedActivation =
     SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_gated_activation");
 constexpr KernelByType kPlainActivation =
     SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_plain_activation");
+constexpr KernelByType kTopK =
+    SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_gaussian_top_k");
 constexpr KernelByType kSoftCap = SLUICE_KERNEL_BY_TYPE("any_f32_activation", "any_f32_soft_cap");
 
 LaunchShape ShapeFor(int64_t rows, int64_t columns) {
@@ -107,6 +110,19 @@ Status RunSoftCap(device::Stream& stream, const SoftCap::Desc& desc, const SoftC
   return Launch(stream, kSoftCap(desc.activation), ShapeFor(params.rows, params.columns), params);
 }
 
+Status RunTopK(device::Stream& stream, const GaussianTopK::Desc& desc,
+               const GaussianTopK::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const TopKParams params = {.x = args.x.data,
+                             .stride = args.x.strides[0],
+                             .width = desc.width,
+                             .deviations = desc.deviations};
+  LaunchShape shape;
+  shape.grid[0] = static_cast<unsigned>(args.x.dims[0]);
+  shape.block[0] = kTopKThreads;
+  return Launch(stream, kTopK(desc.activation), shape, params);
+}
+
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
@@ -116,6 +132,8 @@ void RegisterActivation(ops::OpTable& table) {
                               &RunPlainActivation, ops::Arithmetic::kF32});
   table.Add<SoftCap>(
       {"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap, ops::Arithmetic::kF32});
+  table.Add<GaussianTopK>(
+      {"any_f32_gaussian_top_k", &ops::RefGaussianTopKSupports, &RunTopK, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

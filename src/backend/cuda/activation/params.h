@@ -1,4 +1,4 @@
-// What the element-wise kernels are given. Shared by host and device; strides in elements.
+// What the kernels of activations are given. Shared by host and device; strides in elements.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,14 @@ struct SoftCapParams {
   uint32_t wide;
 };
 
+struct TopKParams {
+  void* x;
+  int64_t stride;
+  int64_t width;
+  float deviations;
+};
+
+inline constexpr unsigned kTopKThreads = 256;        // a row
 inline constexpr unsigned kActivationThreads = 128;  // a group of eight numbers each
 
 }  // namespace sluice::cuda

@@ -18,55 +18,53 @@ __device__ inline void MakeMlaBarriers(MlaShared& shared, int arrivals) {
   PublishBarriers();
 }
 
-template <class T>
-__device__ void RunMlaAttention(const LatentParams& p, const TensorMap& map) {
-  extern __shared__ __align__(1024) char memory[];
-  MlaShared& shared = *reinterpret_cast<MlaShared*>(memory);
-  if (SharedAddress(memory) % 1024 != 0) __trap();
-  if (threadIdx.x == 0) MakeMlaBarriers(shared, 1);
-  WaitForInputs();
-  __syncthreads();
+// One warpgroup brings what two others work on: bring(tile), with kFew registers a thread, so that
+// those have kMany.
+template <class T, int kFew, int kMany, class Bring>
+__device__ __forceinline__ void RunMlaRoles(const LatentParams& p, MlaShared& shared,
+                                            const Bring& bring) {
   Worklist work(p.rows, shared.items);
   if (threadIdx.x < 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    MlaProducer producer = {p.rows, map, shared};
-    while (const Tile* const tile = work.Next(p.rows)) {
-      if (threadIdx.x < 32) producer.Bring(*tile);
-    }
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFew));
+    while (const Tile* const tile = work.Next(p.rows)) bring(*tile);
   } else if (threadIdx.x < 256) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMany));
     MlaScorer<T> scorer(p, shared);
     while (const Tile* const tile = work.Next(p.rows)) scorer.Run(*tile);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMany));
     MlaFollower<T> follower(p, shared);
     while (const Tile* const tile = work.Next(p.rows)) follower.Run(*tile);
   }
 }
 
-// The same over lists.
+// The block's shared memory, once its barriers are there and the inputs are.
+__device__ __forceinline__ MlaShared& BeginMla(char* memory, int arrivals) {
+  MlaShared& shared = *reinterpret_cast<MlaShared*>(memory);
+  if (SharedAddress(memory) % 1024 != 0) __trap();
+  if (threadIdx.x == 0) MakeMlaBarriers(shared, arrivals);
+  WaitForInputs();
+  __syncthreads();
+  return shared;
+}
+
+template <class T>
+__device__ void RunMlaAttention(const LatentParams& p, const TensorMap& map) {
+  extern __shared__ __align__(1024) char memory[];
+  MlaShared& shared = BeginMla(memory, 1);
+  MlaProducer producer = {p.rows, map, shared};
+  RunMlaRoles<T, 24, 240>(p, shared, [&](const Tile& tile) {
+    if (threadIdx.x < 32) producer.Bring(tile);
+  });
+}
+
+// The same over lists, which all threads of the first warpgroup gather.
 template <class T>
 __device__ void RunListedMlaAttention(const LatentParams& p) {
   extern __shared__ __align__(1024) char memory[];
-  MlaShared& shared = *reinterpret_cast<MlaShared*>(memory);
-  if (SharedAddress(memory) % 1024 != 0) __trap();
-  if (threadIdx.x == 0) MakeMlaBarriers(shared, 128);
-  WaitForInputs();
-  __syncthreads();
-  Worklist work(p.rows, shared.items);
-  if (threadIdx.x < 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    MlaGatherer gatherer = {p, shared};
-    while (const Tile* const tile = work.Next(p.rows)) gatherer.Bring(*tile);
-  } else if (threadIdx.x < 256) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    MlaScorer<T> scorer(p, shared);
-    while (const Tile* const tile = work.Next(p.rows)) scorer.Run(*tile);
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    MlaFollower<T> follower(p, shared);
-    while (const Tile* const tile = work.Next(p.rows)) follower.Run(*tile);
-  }
+  MlaShared& shared = BeginMla(memory, 128);
+  MlaGatherer gatherer = {p, shared};
+  RunMlaRoles<T, 40, 232>(p, shared, [&](const Tile& tile) { gatherer.Bring(tile); });
 }
 
 }  // namespace sluice::cuda

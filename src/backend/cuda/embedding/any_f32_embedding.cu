@@ -104,7 +104,8 @@ template <class T>
 __device__ void EmbedToken(const EmbeddingParams& p) {
   const int64_t token = blockIdx.x;
   T* out = static_cast<T*>(p.out) + token * p.out_stride;
-  const int64_t id = p.ids[token];
+  int64_t id = p.ids[token];
+  if (p.first_beyond != 0 && id >= p.vocab) id = 0;
   if (id < 0 || id >= p.vocab) return WriteNan(out, p.hidden);
   StoredRow(p, p.table + id * p.row_bytes, out);
 }

@@ -60,7 +60,8 @@ Status RunEmbedding(device::Stream& stream, const Embedding::Desc& desc,
                                   .hidden = desc.hidden,
                                   .format = static_cast<uint32_t>(desc.table),
                                   .scale = desc.scale,
-                                  .add = desc.add ? 1 : 0};
+                                  .add = desc.add,
+                                  .first_beyond = desc.first_beyond ? 1 : 0};
   return Launch(stream, kEmbedding(desc.activation), BlockPerRow(args.ids.dims[0]), params);
 }
 

@@ -15,7 +15,8 @@ struct EmbeddingParams {
   int64_t vocab, hidden;
   uint32_t format;  // DType of the table
   float scale;
-  int32_t add;  // to what is there
+  int32_t add;           // to what is there
+  int32_t first_beyond;  // ids from `vocab` on have the first row
 };
 
 struct GatherRowsParams {

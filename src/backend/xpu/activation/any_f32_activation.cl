@@ -1,7 +1,8 @@
 #include "backend/xpu/pieces/activate.cl"
 #include "backend/xpu/pieces/element.cl"
-// Activations, gated or alone (-D ACT, KIND as in pieces/activate.cl), and the soft cap (-D ACT).
-// Work-group (piece of PIECE elements, row).
+#include "backend/xpu/pieces/reduce.cl"
+// Activations, gated or alone (-D ACT, KIND as in pieces/activate.cl), the soft cap and what makes
+// a gate sparse (-D ACT). Work-group (piece of PIECE elements, row), of the last one a row.
 
 #ifdef KIND
 SLUICE_KERNEL any_f32_gated_activation(Bytes gate_up, ulong stride, BytesOut out, ulong out_stride,
@@ -44,6 +45,23 @@ SLUICE_KERNEL any_f32_soft_cap(BytesOut x, ulong stride, int width, float cap) {
     } else {
       for (int j = i; j < end; ++j) store_act(x, at + j, cap * tanh(load_act(x, at + j) / cap));
     }
+  }
+}
+
+SLUICE_KERNEL any_f32_gaussian_top_k(BytesOut x, ulong stride, int width, float deviations) {
+  SLUICE_LOCAL_SUMS(parts);
+  const ulong at = get_group_id(0) * stride;
+  float sum = 0.0f, squares = 0.0f;
+  for (int i = get_local_id(0); i < width; i += ITEMS) sum += load_act(x, at + i);
+  const float mean = group_sum(sum, parts) / (float)width;
+  for (int i = get_local_id(0); i < width; i += ITEMS) {
+    const float centered = load_act(x, at + i) - mean;
+    squares = fma(centered, centered, squares);
+  }
+  const float cutoff = deviations * sqrt(group_sum(squares, parts) / (float)width);
+  for (int i = get_local_id(0); i < width; i += ITEMS) {
+    const float above = load_act(x, at + i) - mean - cutoff;
+    store_act(x, at + i, above < 0.0f ? 0.0f : above);
   }
 }
 #endif

@@ -97,6 +97,16 @@ Status RunSoftCap(device::Stream& stream, const ops::SoftCap::Desc& desc,
                 args.x.data, RowStride(args.x), static_cast<int32_t>(args.x.dims[1]), desc.cap);
 }
 
+Status RunTopK(device::Stream& stream, const ops::GaussianTopK::Desc& desc,
+               const ops::GaussianTopK::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const int items = ItemsFor(FactsOf(stream), 64);
+  LaunchShape shape{{static_cast<size_t>(args.x.dims[0]), 1, 1}, static_cast<size_t>(items)};
+  return Launch(stream, {kProgram, "any_f32_gaussian_top_k"}, Options(items, desc.activation),
+                shape, args.x.data, RowStride(args.x), static_cast<int32_t>(desc.width),
+                desc.deviations);
+}
+
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
@@ -106,6 +116,8 @@ void RegisterActivation(ops::OpTable& table) {
       {"any_f32_plain_activation", &PlainSupports, &RunPlain, ops::Arithmetic::kF32});
   table.Add<ops::SoftCap>(
       {"any_f32_soft_cap", &ops::RefSoftCapSupports, &RunSoftCap, ops::Arithmetic::kF32});
+  table.Add<ops::GaussianTopK>(
+      {"any_f32_gaussian_top_k", &ops::RefGaussianTopKSupports, &RunTopK, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::xpu

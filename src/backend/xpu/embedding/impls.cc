@@ -21,7 +21,8 @@ Status RunEmbedding(device::Stream& stream, const ops::Embedding::Desc& desc,
   const int items = ItemsFor(FactsOf(stream), 64);
   const std::string options =
       StrCat("-D ITEMS=", items, " -D PIECE=", kPieceElements, " -D ACT=", ClName(desc.activation),
-             " -D TABLE=", ClName(desc.table), " -D ADD=", desc.add ? 1 : 0);
+             " -D TABLE=", ClName(desc.table), " -D ADD=", desc.add ? 1 : 0,
+             " -D BEYOND=", desc.first_beyond ? 1 : 0);
   LaunchShape shape{{PiecesOf(desc.hidden), static_cast<size_t>(args.ids.dims[0]), 1},
                     static_cast<size_t>(items)};
   return Launch(stream, {"embedding/any_f32_embedding", "any_f32_embedding"}, options, shape,

@@ -1,4 +1,4 @@
-#include "files/gemma4_layers.h"
+#include "files/gemma_layers.h"
 
 #include "base/str_cat.h"
 
@@ -27,7 +27,7 @@ Status CheckGemma4Inputs(const ModelConfig& config) {
                          " tokens"));
 }
 
-Status ShareGemma4Kv(int shared, ModelConfig* config) {
+Status ShareKv(int shared, ModelConfig* config) {
   const int own = config->num_layers - shared;
   for (int i = own; i < config->num_layers; ++i) {
     LayerConfig& layer = config->layers[static_cast<size_t>(i)];
@@ -39,6 +39,31 @@ Status ShareGemma4Kv(int shared, ModelConfig* config) {
                            " layers read the KV of others, and no layer before ", "layer ", own,
                            " is of the kind of layer ", i, ", whose KV it would read"));
   }
+  return OkStatus();
+}
+
+Status ReadHfLayerInputs(const JsonFields& fields, int width_min, ModelConfig* config) {
+  constexpr int kWidth = 256, kRows = 262144;
+  LayerInputsConfig& inputs = config->layer_inputs;
+  inputs.width = fields.IsNull("hidden_size_per_layer_input") ? width_min : kWidth;
+  SLUICE_RETURN_IF_ERROR(
+      fields.Int("hidden_size_per_layer_input", {width_min, kHiddenRange.max}, &inputs.width));
+  if (inputs.width == 0) return OkStatus();
+  inputs.rows = kRows;
+  return fields.Int("vocab_size_per_layer_input", kVocabRange, &inputs.rows);
+}
+
+Status ReadGgufLayerInputs(const GgufFields& fields, ModelConfig* config) {
+  LayerInputsConfig& inputs = config->layer_inputs;
+  SLUICE_RETURN_IF_ERROR(
+      fields.Int("embedding_length_per_layer_input", {0, kHiddenRange.max}, &inputs.width));
+  if (inputs.width == 0) return OkStatus();
+  const FileTensor* table = fields.file().Find("per_layer_token_embd.weight");
+  if (table == nullptr || table->shape.empty())
+    return BadModel("the tensor \"per_layer_token_embd.weight\" is missing");
+  SLUICE_RETURN_IF_ERROR(
+      CheckGgufInt("rows of per_layer_token_embd.weight", table->shape[0], kVocabRange));
+  inputs.rows = static_cast<int>(table->shape[0]);
   return OkStatus();
 }
 
