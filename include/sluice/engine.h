@@ -28,7 +28,8 @@ struct EngineInfo {
   int embedding_size = 0;  // of a model that embeds texts; 0: it generates them
   int64_t parameters = 0, weight_bytes = 0, kv_bytes = 0, kv_blocks = 0, kv_free_blocks = 0;
   int block_size = 0, max_num_seqs = 0;
-  int max_queue = 0;  // requests that may wait: EngineOptions::max_queue
+  int max_queue = 0;             // requests that may wait: EngineOptions::max_queue
+  int64_t max_queue_tokens = 0;  // tokens of prompts that may: EngineOptions::max_queue_tokens
   int64_t running = 0, waiting = 0, steps = 0;
   double load_ms = 0;
   // By the device's clock, since Open: in steps, and between one step and the next. Zeros unless

@@ -97,10 +97,12 @@ class Server {
   static Status Check(const ServerOptions& options);
   // Errors as Check's. The engine must outlive the server, which does not unload it.
   static Result<std::unique_ptr<Server>> Start(Engine& engine, const ServerOptions& options);
-  // Loads the models first that are to be loaded. Errors as Check's, as those of
-  // ModelToServe::open, and kOutOfMemory for what is over the budget. REQUIRES: there is a model.
+  // Loads the models first that are to be loaded; then, before it takes a connection, calls
+  // `loaded`, if that is not empty. Errors as Check's, as those of ModelToServe::open, and
+  // kOutOfMemory for what is over the budget. REQUIRES: there is a model.
   static Result<std::unique_ptr<Server>> Start(std::vector<ModelToServe> models,
-                                               const ServerOptions& options);
+                                               const ServerOptions& options,
+                                               const std::function<void()>& loaded = nullptr);
 
   // Reads the key file again. An error leaves the keys as they were: kInvalidArgument, as of Check;
   // kFailedPrecondition where the server began without keys. Any thread.

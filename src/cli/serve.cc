@@ -123,10 +123,13 @@ Status Serve(const ServeOptions& options, const std::vector<ModelTable>& tables)
   for (const ModelToServe& model : models) {
     names += StrCat(names.empty() ? "" : ", ", Quote(model.name));
   }
+  // Not before: a signal that comes while models are loaded ends the program at once. Not later:
+  // one that comes behind the first request lets that end.
+  const auto take_signals = [&server_options = options.server] {
+    HandleServerSignals(server_options.drain_seconds, !server_options.api_key_file.empty());
+  };
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
-                          Server::Start(std::move(models), options.server));
-  // Not before: a signal that comes while models are loaded ends the program at once.
-  HandleServerSignals(options.server.drain_seconds, !options.server.api_key_file.empty());
+                          Server::Start(std::move(models), options.server, take_signals));
   std::cout << ServingLine(names, options.server, server->port()) << std::endl;
   std::cout.clear();  // whoever started the server need not read that line
   while (WaitForServerSignal() == ServerSignal::kReload) ReloadKeys(*server, options.server);

@@ -57,6 +57,8 @@ bool Drafter::Prepare(const schedule::Sequence& sequence) {
                     .key = spec.draft_key,
                     .quoted = quoted};
     CHECK(desk.opening.tokens_max <= 2 * options_.sequence_tokens, desk.opening.tokens_max);
+    // Of a tree whose rows wait for masks only the first branch would be taken.
+    desk.trees = options_.trees && !spec.masked;
     if (quoted > 0) std::copy(spec.quoted->begin(), spec.quoted->end(), desk.text.get());
     desk.size = quoted;
   }
@@ -152,7 +154,7 @@ void Drafter::Attach(int32_t slot, schedule::Scheduler* scheduler) {
   // More was committed before the drafts were there.
   if (sequence->tokens.size() + desk.opening.quoted != static_cast<size_t>(desk.size)) return;
   // Where a step was launched behind this one, what it draws decides which drafts there will be.
-  const auto parents = std::span(desk.parents).first(options_.trees ? desk.count : 0);
+  const auto parents = std::span(desk.parents).first(desk.trees ? desk.count : 0);
   if (!scheduler->AttachDrafts(seat.id, std::span(desk.drafts).first(desk.count),
                                /*forced=*/false, parents)) {
     scheduler->AwaitCommit(seat.id);
@@ -234,7 +236,7 @@ void Drafter::Propose(int32_t slot, Desk* desk) {
   desk->acceptance.Observe(text, &of_all_);
   const auto room = std::span(desk->drafts).first(desk->room);
   const speculate::Draft draft = proposer_->Propose(slot, text, room);
-  if (options_.trees) return ProposeTree(slot, desk, draft);
+  if (desk->trees) return ProposeTree(slot, desk, draft);
   desk->acceptance.Propose(desk->size, draft.grade, room.first(draft.count));
   desk->count =
       options_.adapt ? desk->acceptance.Choose(draft.grade, draft.count, desk->costs) : draft.count;

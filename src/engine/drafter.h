@@ -64,6 +64,7 @@ class Drafter {
   struct Desk {
     std::atomic<State> state = State::kOurs;
     bool starts = false;  // with another sequence
+    bool trees = false;   // its drafts may be trees
     speculate::Opening opening;
     std::unique_ptr<int32_t[]> text;  // what is quoted, the prompt, the answer
     int32_t size = 0;                 // of it

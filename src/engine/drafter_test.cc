@@ -49,8 +49,8 @@ class Recorder final : public speculate::Proposer {
   }
   // 80 instead of the first draft, and 81 behind it.
   int32_t ProposeAside(int32_t, std::span<speculate::Aside> asides) override {
-    asides[0] = {.token = 80, .parent = 0, .share = 0.4F};
-    asides[1] = {.token = 81, .parent = 1 + static_cast<int32_t>(calls_->rooms.back()), .share = 1};
+    asides[0] = {.token = 80, .parent = 0};
+    asides[1] = {.token = 81, .parent = 1 + static_cast<int32_t>(calls_->rooms.back())};
     return 2;
   }
   bool End(int32_t, std::span<const int32_t> tokens) override {
@@ -179,6 +179,16 @@ class DrafterOfTrees : public DrafterTest {
  protected:
   DrafterOfTrees() : DrafterTest(20, kPatient, /*trees=*/true) {}
 };
+
+TEST_F(DrafterOfTrees, WhatWaitsForMasksGetsAWholeChain) {
+  schedule::SequenceSpec spec = SpecOf(1, 30);
+  spec.masked = true;
+  Add(std::move(spec));
+  Commit(Plan());
+  const batch::BatchPlan plan = Plan();
+  EXPECT_THAT(plan.tokens, ElementsAre(50, 90, 91, 92));
+  EXPECT_TRUE(plan.parents.empty());
+}
 
 // What may come instead of a draft takes the place of those that are less likely, and the rest of
 // the chain that of what was hardly ever right.

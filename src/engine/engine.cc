@@ -176,6 +176,7 @@ void EngineImpl::FillInfo(const files::ModelFiles& files) {
   info_.block_size = batch::FinestGroup(runner.kv_groups).block_tokens;
   info_.max_num_seqs = options_.max_num_seqs;
   info_.max_queue = options_.max_queue;
+  info_.max_queue_tokens = options_.max_queue_tokens;
 }
 
 Status EngineImpl::OpenScheduler() {

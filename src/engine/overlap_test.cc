@@ -47,7 +47,7 @@ class Rig {
   // that are found in what answers are held to.
   explicit Rig(const std::string& device, int group_blocks = 0, bool drafts = false,
                int attached = 0, int counted = exec::kTestSlots, int forced = 0)
-      : tiny_("llama", group_blocks, device) {
+      : tiny_("llama", {.device = device, .group_blocks = group_blocks}) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = 32;

@@ -126,7 +126,7 @@ class FailingDrafts : public exec::StepRunner {
 // What a sequence verified before the failure was known is no matter; then it is one of no drafts.
 TEST_F(StepLoopTest, NothingIsVerifiedWhereGuessesFail) {
   for (const bool failed : {false, true}) {
-    exec::TinyExecutor guessing("mimo", 0, "cpu", device::GraphSupport::kFull, DType::kF16, 2);
+    exec::TinyExecutor guessing("mimo", {.device = "cpu", .draft_tokens = 2});
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = 64;

@@ -11,7 +11,7 @@ constexpr int kGuesses = 4;
 
 struct WithBlock {
   explicit WithBlock(const std::string& device_name, const std::string& name = "block")
-      : tiny("../drafts/target", 0, device_name) {
+      : tiny("../drafts/target", {.device = device_name}) {
     files = files::OpenEagle(tiny.files.path + "/../" + name).value();
     model::ModelOptions options =
         model::EagleHead::OptionsFor(tiny.model->options(), files.config.form);

@@ -15,7 +15,7 @@ constexpr int kGuesses = 3;
 // An executor over the same model with itself as the draft, instead of the one without.
 struct WithDraft {
   explicit WithDraft(const std::string& device_name, int blocks_too_long = 0)
-      : tiny("qwen3", 0, device_name) {
+      : tiny("qwen3", {.device = device_name}) {
     model::ModelOptions options = tiny.model->options();
     options.max_logits_rows = kTestSlots;
     weights::WeightPlan plan =

@@ -20,13 +20,6 @@ using ::testing::HasSubstr;
 const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 20, 98, 13, 26, 20, 23, 18, 53, 85};
 constexpr int kTokens = 40;
 
-struct Drawn {
-  int32_t id = 0;
-  float logprob = 0;
-  friend bool operator==(const Drawn&, const Drawn&) = default;
-  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
-};
-
 struct Case {
   std::string model, device;
   DType kv = DType::kF16;
@@ -39,9 +32,9 @@ class DraftTrees : public ::testing::TestWithParam<Case> {
       const auto resolved = device::ResolveDevice("xpu", device::LinkedBackends());
       if (!resolved.ok()) GTEST_SKIP() << "no device: " << resolved.status().message();
     }
-    tiny_.emplace(GetParam().model, 0, GetParam().device, device::GraphSupport::kFull,
-                  GetParam().kv, 0, nullptr, ExpertRanks(), std::vector<int>(),
-                  /*draft_trees=*/true);
+    tiny_.emplace(
+        GetParam().model,
+        TinyOptions{.device = GetParam().device, .kv_dtype = GetParam().kv, .draft_trees = true});
   }
   PlanBuilder NextPlan() { return PlanBuilder(++step_, tiny_->model->groups().size()); }
   StepResult Run(PlanBuilder& builder) {

@@ -427,7 +427,7 @@ std::span<const float> Executor::FetchedLogits(const Flight& flight, size_t i) c
 Status Executor::ReplaceLogits(Flight* flight, const batch::MaskSet& masks) {
   if (masks.replaced.size() > flight->fetched.size())
     return InvalidArgument(StrCat("the logits of ", masks.replaced.size(),
-                                  " rows come from others ", "than the model, and ",
+                                  " rows come from others than the model, and ",
                                   flight->fetched.size(), " were fetched"));
   const bool apart = device_.facts().device_memory;
   if (!apart && !masks.replaced.empty()) SLUICE_RETURN_IF_ERROR(flight->modelled->Synchronize());

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,19 +47,32 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   return std::make_unique<ops::QueuedDevice>(options);
 }
 
-// Everything below an executor. Blocks for kTestSlots sequences of kTestLength tokens in every
-// group, window groups too, unless `group_blocks` says how many.
+// What a sequence drew, as tests compare it.
+struct Drawn {
+  int32_t id = 0;
+  float logprob = 0;
+  friend bool operator==(const Drawn&, const Drawn&) = default;
+  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
+};
+
+struct TinyOptions {
+  std::string device = "cpu";  // of OpenTestDevice
+  device::GraphSupport graphs = device::GraphSupport::kFull;
+  DType kv_dtype = DType::kF16;
+  int group_blocks = 0;  // of every group; 0: for kTestSlots sequences of kTestLength tokens
+  int draft_tokens = 0;
+  bool draft_trees = false;
+  decltype(Executor::Options::propose) propose = nullptr;
+  ExpertRanks ranks = {};
+  std::vector<int> host_layers = {};  // whose experts lie on the host
+};
+
+// Everything below an executor.
 struct TinyExecutor {
-  explicit TinyExecutor(const std::string& name, int group_blocks = 0,
-                        const std::string& device_name = "cpu",
-                        device::GraphSupport graphs = device::GraphSupport::kFull,
-                        DType kv_dtype = DType::kF16, int draft_tokens = 0,
-                        decltype(Executor::Options::propose) propose = nullptr,
-                        const ExpertRanks& ranks = {}, std::vector<int> host_layers = {},
-                        bool draft_trees = false) {
+  explicit TinyExecutor(const std::string& name, TinyOptions tiny = {}) {
     files = std::move(
         files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
-    device = OpenTestDevice(device_name);
+    device = OpenTestDevice(tiny.device);
     model::ModelOptions options;
     options.max_tokens = 128;
     options.max_logits_rows = 128;
@@ -66,20 +80,21 @@ struct TinyExecutor {
     options.block_tokens = kTestBlock;
     options.kernel_block_tokens = kTestKernelBlock;
     options.state_block_tokens = kTestStateBlock;
-    options.draft_tokens = draft_tokens;
-    options.draft_trees = draft_trees;
-    options.expert_slots = ranks.slots();
+    options.draft_tokens = tiny.draft_tokens;
+    options.draft_trees = tiny.draft_trees;
+    options.expert_slots = tiny.ranks.slots();
     std::optional<weights::WeightPlan> host_plan;
-    if (!host_layers.empty()) {
+    if (!tiny.host_layers.empty()) {
       host = OpenTestDevice("cpu");
       options.host = host.get();
-      host_plan = model::PlanHostExperts(files, *host, host_layers).value();
-      options.host_layers = std::move(host_layers);
+      host_plan = model::PlanHostExperts(files, *host, tiny.host_layers).value();
+      options.host_layers = std::move(tiny.host_layers);
     }
-    options.kv_dtype = kv_dtype;
+    options.kv_dtype = tiny.kv_dtype;
     options.records = &bindings;
     // The checkpoint's head guesses, unless something else does.
-    if (draft_tokens > 0 && propose == nullptr) options.mtp_heads = files.config.mtp_heads;
+    if (tiny.draft_tokens > 0 && tiny.propose == nullptr)
+      options.mtp_heads = files.config.mtp_heads;
     weights::WeightPlan plan =
         model::PlanWeights(files, *device, options.activation, options.mtp_heads,
                            options.expert_slots, options.host_layers)
@@ -87,19 +102,21 @@ struct TinyExecutor {
     model = std::move(
         model::LoadModel(files.config, std::move(plan), *device, options, std::move(host_plan))
             .value());
-    if (ranks.slots() > 0) mover = std::move(ExpertMover::Make(*device, *model, ranks).value());
+    if (tiny.ranks.slots() > 0)
+      mover = std::move(ExpertMover::Make(*device, *model, tiny.ranks).value());
     std::vector<batch::KvGroup> groups = model->groups();
     for (batch::KvGroup& group : groups) {
-      group.num_blocks = group_blocks > 0 ? group_blocks : kTestSlots * kTestLength / kTestBlock;
+      group.num_blocks =
+          tiny.group_blocks > 0 ? tiny.group_blocks : kTestSlots * kTestLength / kTestBlock;
     }
     store = std::move(kvstore::KvStore::Make(*device, groups).value());
     executor = std::move(Executor::Make(*device, *model, *store,
                                         {.max_num_seqs = kTestSlots,
                                          .depth = 2,
-                                         .graphs = graphs,
-                                         .graph_chunk_tokens = device_name == "chunks" ? 128 : 0,
-                                         .draft_tokens = draft_tokens,
-                                         .propose = std::move(propose),
+                                         .graphs = tiny.graphs,
+                                         .graph_chunk_tokens = tiny.device == "chunks" ? 128 : 0,
+                                         .draft_tokens = tiny.draft_tokens,
+                                         .propose = std::move(tiny.propose),
                                          .mover = mover.get(),
                                          .bindings = &bindings})
                              .value());

@@ -57,13 +57,6 @@ batch::SamplingParams Greedy(int top_logprobs = 2) {
   return params;
 }
 
-struct Drawn {
-  int32_t id = 0;
-  float logprob = 0;
-  friend bool operator==(const Drawn&, const Drawn&) = default;
-  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
-};
-
 // The parameter is a device of OpenTestDevice.
 class ExecutorTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -105,7 +98,7 @@ class ExecutorTest : public ::testing::TestWithParam<std::string> {
 
   bool queued() const { return GetParam() != "cpu"; }
 
-  TinyExecutor tiny_{"llama", 0, GetParam()};
+  TinyExecutor tiny_{"llama", {.device = GetParam()}};
   uint64_t step_ = 0;
 };
 
@@ -426,7 +419,7 @@ TEST_P(QueuedExecutorTest, ScratchMemoryIsReservedOnceForTheLargestStep) {
 }
 
 TEST(ScratchMemory, AStepInWhichItWouldGrowFails) {
-  TinyExecutor tiny("llama", 0, "greedy");
+  TinyExecutor tiny("llama", {.device = "greedy"});
   PlanBuilder small(1, 1);
   small.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
   EXPECT_TRUE(tiny.Run(small.plan()).ok()) << "there is room for so few rows";
@@ -664,7 +657,7 @@ TEST_P(QueuedExecutorTest, AStepThatIsDroppedTakesTheOneBehindItAlongAndNoMore) 
 // that no block's lie outside the cache; the highest slot has the last blocks.
 TEST(CodedKv, ABatchGivesTheBitsOfChunksOfItAndIsNearTheExactOnes) {
   const auto run = [](const std::string& device, DType kv, const std::vector<int>& chunks) {
-    TinyExecutor tiny("llama", 0, device, device::GraphSupport::kFull, kv);
+    TinyExecutor tiny("llama", {.device = device, .kv_dtype = kv});
     std::vector<float> logprobs;
     uint64_t step = 0;
     int at = 0;
@@ -696,7 +689,7 @@ TEST(CodedKv, ABatchGivesTheBitsOfChunksOfItAndIsNearTheExactOnes) {
 
 // On a device that fails in one op, whichever: the launch itself ends with the name of what failed.
 TEST(CheckEachOp, NamesTheOpThatFailed) {
-  TinyExecutor tiny("llama", 0, "checked");
+  TinyExecutor tiny("llama", {.device = "checked"});
   EXPECT_EQ(tiny.device->facts().graphs, device::GraphSupport::kNone);
   uint64_t step = 0;
   for (const std::string op : {"embedding", "norm", "linear", "rope_kv", "attention",
@@ -714,7 +707,7 @@ TEST(CheckEachOp, NamesTheOpThatFailed) {
   tiny.queued().FailOp("");
   const auto checked = tiny.Run(plan.plan());
   ASSERT_TRUE(checked.ok()) << checked.status().message();
-  TinyExecutor plain("llama", 0, "pinned");
+  TinyExecutor plain("llama", {.device = "pinned"});
   PlanBuilder again(1, 1);
   again.Start(0, Greedy(), kPrompt).Entry(0, 0, kPrompt, {{12}});
   EXPECT_EQ(checked->tokens[0].id, plain.Run(again.plan())->tokens[0].id);

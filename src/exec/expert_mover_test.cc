@@ -51,13 +51,6 @@ void WantAnything(experts::Balancer* balancer, std::mt19937& random) {
   }
 }
 
-struct Drawn {
-  int32_t id = 0;
-  float logprob = 0;
-  friend bool operator==(const Drawn&, const Drawn&) = default;
-  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
-};
-
 // Two sequences side by side, two steps in flight where the device has room for them. With a mover
 // something else is wanted every few steps.
 std::vector<Drawn> Generate(TinyExecutor* tiny, int steps, std::mt19937* random,
@@ -113,12 +106,11 @@ TEST_P(MovingExperts, ChangeNoBitOfAnAnswer) {
     const auto resolved = device::ResolveDevice("xpu", device::LinkedBackends());
     if (!resolved.ok()) GTEST_SKIP() << "no device: " << resolved.status().message();
   }
-  TinyExecutor still(c.model, 0, c.device);
+  TinyExecutor still(c.model, {.device = c.device});
   const std::vector<Drawn> expected = Generate(&still, kSteps, nullptr);
   ASSERT_EQ(expected.size(), size_t{2} * kSteps);
   const ExpertRanks ranks = RanksOf(c.model, c.ranks, c.redundant, c.step_bytes);
-  TinyExecutor moving(c.model, 0, c.device, device::GraphSupport::kFull, DType::kF16, 0, nullptr,
-                      ranks);
+  TinyExecutor moving(c.model, {.device = c.device, .ranks = ranks});
   std::mt19937 random(5);
   EXPECT_EQ(Generate(&moving, kSteps, &random), expected);
   const experts::Balancer& balancer = moving.mover->balancer();
@@ -156,10 +148,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(MovingExpertsOnADevice, AStepThatFailsLosesNoExpert) {
   constexpr int kSteps = 30;
-  TinyExecutor still("qwen3_moe", 0, "pinned");
+  TinyExecutor still("qwen3_moe", {.device = "pinned"});
   const std::vector<Drawn> expected = Generate(&still, kSteps, nullptr);
-  TinyExecutor moving("qwen3_moe", 0, "pinned", device::GraphSupport::kFull, DType::kF16, 0,
-                      nullptr, RanksOf("qwen3_moe", 2, 2, 4000));
+  TinyExecutor moving("qwen3_moe", {.device = "pinned", .ranks = RanksOf("qwen3_moe", 2, 2, 4000)});
   std::mt19937 random(6);
   constexpr int kFailing = 20;
   for (int failing = 0; failing < kFailing; ++failing) {

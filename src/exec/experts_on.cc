@@ -77,7 +77,7 @@ Result<std::vector<int>> LayersOnHost(const files::ModelConfig& config,
   if (layers.empty()) {
     return InvalidArgument(
         StrCat("--experts-on ", text,
-               ": none of these layers has experts; the first that has some is ", "layer ", first),
+               ": none of these layers has experts; the first that has some is layer ", first),
         kField);
   }
   return layers;

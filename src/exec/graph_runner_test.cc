@@ -175,7 +175,7 @@ class Traffic {
  public:
   Traffic(const std::string& model, const std::string& device,
           GraphSupport graphs = GraphSupport::kFull)
-      : tiny_(model, 0, device, graphs) {}
+      : tiny_(model, {.device = device, .graphs = graphs}) {}
 
   // Runs `steps` decode steps; `launch_ahead` keeps two in flight. Different seeds draw another
   // traffic.
@@ -331,7 +331,7 @@ TEST(GraphStep, MoreEditsThanABucketHoldsGiveTheBitsOfEagerSteps) {
 
 // A mask may take long to make; the device computes meanwhile.
 TEST(GraphStep, TheModelIsOnTheStreamBeforeTheMasksCome) {
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   const batch::TestMasks masks = EveryOther();
   for (int step = 1; step <= 4; ++step) {
     PlanBuilder builder(step, 1);
@@ -367,7 +367,7 @@ TEST_P(Graphs, AWarmUpChangesNoAnswerAndLeavesTheSmallestGraph) {
 
 TEST(Executor, IsMadeWithoutWaitingForTheDevice) {
   for (const auto graphs : kLevels) {
-    TinyExecutor tiny("llama", 0, "pinned");
+    TinyExecutor tiny("llama", {.device = "pinned"});
     const int64_t before = tiny.queued().counts().syncs;
     ASSERT_TRUE(Executor::Make(*tiny.device, *tiny.model, *tiny.store, {.graphs = graphs}).ok());
     EXPECT_EQ(tiny.queued().counts().syncs, before) << static_cast<int>(graphs);
@@ -375,7 +375,8 @@ TEST(Executor, IsMadeWithoutWaitingForTheDevice) {
 }
 
 TEST(GraphStep, NothingIsCapturedBeforeTheCacheIsBoundNorInABucketsFirstStep) {
-  TinyExecutor tiny("llama", 0, "pinned");  // the model is loaded, the cache made and bound
+  TinyExecutor tiny("llama",
+                    {.device = "pinned"});  // the model is loaded, the cache made and bound
   EXPECT_EQ(tiny.queued().counts().captures, 0);
   PlanBuilder prompt(1, 1);
   prompt.Start(0, {}, {1, 5}).Entry(0, 0, {1, 5}, {{1}});
@@ -390,7 +391,7 @@ TEST(GraphStep, NothingIsCapturedBeforeTheCacheIsBoundNorInABucketsFirstStep) {
 }
 
 TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   const auto executor = std::move(
       Executor::Make(*tiny.device, *tiny.model, *tiny.store, {.time_steps = true}).value());
   tiny.queued().now_s = 5;
@@ -416,7 +417,7 @@ TEST(WarmUp, CountsForNoStepAndItsRowsCannotBeNamed) {
 }
 
 TEST(WarmUp, TellsWhyTheDeviceCannotRunAStep) {
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   tiny.queued().FailOp("attention");
   const Status status = tiny.executor->WarmUp();
   EXPECT_EQ(status.code(), StatusCode::kDevice);
@@ -425,7 +426,7 @@ TEST(WarmUp, TellsWhyTheDeviceCannotRunAStep) {
 
 // What a driver is called for in a step that is replayed, its end included.
 TEST(GraphStep, TakesFewHostCallsWhateverTheBatch) {
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   const std::vector<int32_t> prompt = {1, 75, 65, 67};
   uint64_t step = 0;
   for (int slot = 0; slot < kTestSlots; ++slot) {
@@ -449,7 +450,7 @@ TEST(GraphStep, TakesFewHostCallsWhateverTheBatch) {
 
 // Edits of logits go with the other inputs; only where they are very many, in a copy of their own.
 TEST(GraphStep, AStepWithoutAGraphHasOneCopyThereAndOneBack) {
-  TinyExecutor tiny("llama", 0, "pinned", GraphSupport::kNone);
+  TinyExecutor tiny("llama", {.device = "pinned", .graphs = GraphSupport::kNone});
   const std::vector<int32_t> prompt = {1, 75, 65, 67};
   uint64_t step = 0;
   for (const int biases : {0, 100, 200}) {
@@ -470,7 +471,7 @@ TEST(GraphStep, AStepWithoutAGraphHasOneCopyThereAndOneBack) {
 }
 
 TEST(GraphStep, AnErrorInsideAReplayIsFoundAtTheEndAndTheNextStepRuns) {
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   const std::vector<int32_t> prompt = {1, 75, 65, 67};
   uint64_t step = 0;
   PlanBuilder prefill(++step, 1);
@@ -486,7 +487,7 @@ TEST(GraphStep, AnErrorInsideAReplayIsFoundAtTheEndAndTheNextStepRuns) {
 }
 
 TEST(GraphStep, StepsBuiltOnAFailedOneSaySo) {
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   const std::vector<int32_t> prompt = {1, 75, 65, 67};
   PlanBuilder prefill(1, 1), second(2, 1), third(3, 1), afresh(4, 1);
   prefill.Start(0, {}, prompt).Entry(0, 0, prompt, {{3}});
@@ -535,7 +536,7 @@ TEST_P(Graphs, AnOpThatCannotBeCapturedRunsBetweenTheGraphsOfTheOthers) {
 
 // A graph ends and the next begins at each layer's attention.
 TEST(GraphStep, InPiecesHasAGraphMoreThanLayers) {
-  TinyExecutor tiny("llama", 0, "pinned", GraphSupport::kPiecewise);
+  TinyExecutor tiny("llama", {.device = "pinned", .graphs = GraphSupport::kPiecewise});
   const int layers = tiny.store->layer_count();
   for (const int step : {1, 2, 3, 4}) {
     const ops::QueuedDevice::Counts before = tiny.queued().counts();
@@ -564,7 +565,7 @@ TEST_P(Graphs, ChunksOfPrefillAreReplayedAndGiveTheBitsOfEagerOnes) {
 
 // With log-probs of the prompt there are more logits than its graph has.
 TEST(GraphStep, AChunkIsReplayedWhereItHasNoMoreLogitsThanItsGraph) {
-  TinyExecutor tiny("llama", 0, "chunks"), plain("llama");
+  TinyExecutor tiny("llama", {.device = "chunks"}), plain("llama");
   std::vector<int32_t> prompt(30);
   for (int i = 0; i < 30; ++i) prompt[i] = 3 + i;
   std::vector<TestRow> scored;
@@ -597,7 +598,7 @@ TEST(GraphStep, AChunkIsReplayedWhereItHasNoMoreLogitsThanItsGraph) {
 }
 
 TEST(GraphStep, ASinkHearsOfEveryLayerOfAChunk) {
-  TinyExecutor tiny("llama", 0, "chunks");
+  TinyExecutor tiny("llama", {.device = "chunks"});
   CountingSink sink;
   batch::KvSinkChecker checker(tiny.store->layer_count(), &sink);
   for (const uint64_t step : {1, 2, 3}) {
@@ -611,7 +612,7 @@ TEST(GraphStep, ASinkHearsOfEveryLayerOfAChunk) {
 
 TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
   const auto note = [](const char* device, GraphSupport level = GraphSupport::kFull) {
-    return TinyExecutor("llama", 0, device, level).executor->Info().graphs_note;
+    return TinyExecutor("llama", {.device = device, .graphs = level}).executor->Info().graphs_note;
   };
   EXPECT_THAT(note("pinned"), AllOf(HasSubstr("1 2 4 8 sequences"), Not(HasSubstr("pieces"))));
   EXPECT_THAT(note("chunks"), HasSubstr("and of chunks in 16 32 64 128 tokens"));
@@ -623,7 +624,7 @@ TEST(GraphStep, TheNoteSaysWhichBucketsOrWhyNone) {
   EXPECT_THAT(note("noattention"), HasSubstr("all kinds of attention, which cuda:3 does not"));
   EXPECT_THAT(note("nosampling"), AllOf(HasSubstr("in pieces between which there run "),
                                         HasSubstr("_sample, which cannot be captured")));
-  TinyExecutor tiny("llama", 0, "pinned");
+  TinyExecutor tiny("llama", {.device = "pinned"});
   std::vector<ops::BindRecord> bindings(2, {"attention", "", "any_f16_attention", {}});
   for (ops::BindRecord& binding : bindings) binding.graphs = GraphSupport::kPiecewise;
   const auto executor = Executor::Make(

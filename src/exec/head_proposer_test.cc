@@ -28,7 +28,7 @@ batch::BatchPlan Prompt(uint64_t step) {
 }
 
 TEST(HeadProposer, AStepWithItsGuessesIsTwoReplays) {
-  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kGuesses});
   ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
   std::vector<int32_t> drawn;
   for (uint64_t step = 2; step < 7; ++step) {
@@ -43,7 +43,7 @@ TEST(HeadProposer, AStepWithItsGuessesIsTwoReplays) {
 
 // Each number of guesses has graphs of its own, and so have the head's KV alone and neither.
 TEST(HeadProposer, AnyNumberOfGuessesIsTwoReplays) {
-  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kGuesses});
   ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
   uint64_t step = 2;
   for (int guesses = -1; guesses <= kGuesses; ++guesses) {
@@ -61,8 +61,10 @@ TEST(HeadProposer, AnyNumberOfGuessesIsTwoReplays) {
 
 // The head's attention, too, once for each guess.
 TEST(HeadProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
-  TinyExecutor whole("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
-  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kPiecewise, DType::kF16, kGuesses);
+  TinyExecutor whole("mimo", {.device = "pinned", .draft_tokens = kGuesses});
+  TinyExecutor tiny(
+      "mimo",
+      {.device = "pinned", .graphs = device::GraphSupport::kPiecewise, .draft_tokens = kGuesses});
   for (uint64_t step = 1; step < 6; ++step) {
     const auto plan = [&] { return step == 1 ? Prompt(step) : Decode(step); };
     const int64_t before = tiny.queued().counts().replays;
@@ -79,7 +81,7 @@ TEST(HeadProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
 
 TEST(HeadProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
   for (const char* device : {"cpu", "pinned"}) {
-    TinyExecutor tiny("mimo", 0, device, device::GraphSupport::kFull, DType::kF16, kGuesses);
+    TinyExecutor tiny("mimo", {.device = device, .draft_tokens = kGuesses});
     ASSERT_EQ(tiny.store->layer_count(), tiny.model->config().num_layers + 1);
     batch::KvSinkChecker checker(tiny.store->layer_count(), nullptr);
     for (uint64_t step = 1; step < 5; ++step) {
@@ -90,7 +92,7 @@ TEST(HeadProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
 }
 
 TEST(HeadProposer, WhatTheHeadTakesIsPlanned) {
-  TinyExecutor tiny("mimo", 0, "pinned", device::GraphSupport::kFull, DType::kF16, kGuesses);
+  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kGuesses});
   const auto used = [&] {
     const device::MemoryInfo memory = tiny.device->Memory().value();
     return memory.total_bytes - memory.free_bytes;

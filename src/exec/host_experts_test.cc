@@ -13,13 +13,6 @@ using ::testing::HasSubstr;
 
 const std::vector<int32_t> kPrompt = {5, 17, 101, 44, 3, 60, 9, 77, 50, 31, 6, 20, 12};
 
-struct Drawn {
-  int32_t id = 0;
-  float logprob = 0;
-  friend bool operator==(const Drawn&, const Drawn&) = default;
-  friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
-};
-
 // What `sequences` sequences draw side by side, as many steps in flight as the device has room for;
 // by sequence, of which the first ones draw the same whoever is beside them.
 std::vector<std::vector<Drawn>> Generate(TinyExecutor* tiny, int steps, int sequences,
@@ -61,8 +54,7 @@ std::vector<int> AllLayers(const std::string& model) {
 }
 
 TinyExecutor Open(const std::string& model, const std::string& device, std::vector<int> layers) {
-  return TinyExecutor(model, 0, device, device::GraphSupport::kFull, DType::kF16, 0, nullptr, {},
-                      std::move(layers));
+  return TinyExecutor(model, {.device = device, .host_layers = std::move(layers)});
 }
 
 constexpr int kSteps = 24;
@@ -138,6 +130,42 @@ TEST(HostExpertsOnADevice, AStepThatFailsDisturbsNoneBehindIt) {
   }
   TinyExecutor fresh = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
   EXPECT_EQ(Generate(&host, kSteps, 2, kFailing), Generate(&fresh, kSteps, 2));
+}
+
+// Of two sequences that draw on, the step in the middle fails at its first or a later call of the
+// host; each slot is sent again whole then, as the scheduler sends it.
+TEST(HostExpertsOnADevice, ACallThatFailsEndsItsStepAndNoOther) {
+  for (const char* const device : {"pinned", "nographs", "nohostcalls"}) {
+    for (const int nth : {1, 2}) {
+      TinyExecutor host = Open("qwen3_moe", device, AllLayers("qwen3_moe"));
+      Generate(&host, 3, 2);
+      host.queued().FailHostCall(nth);
+      PlanBuilder plan(4, host.model->groups().size());
+      plan.Start(0, {}, kPrompt).Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
+      const Status status = host.Run(std::move(plan.plan())).status();
+      EXPECT_EQ(status.code(), StatusCode::kDevice) << device << " " << nth;
+      EXPECT_THAT(status.message(), HasSubstr("a call of the host failed"));
+      EXPECT_EQ(host.executor->in_flight(), 0);
+      TinyExecutor fresh = Open("qwen3_moe", device, AllLayers("qwen3_moe"));
+      EXPECT_EQ(Generate(&host, kSteps, 2, 4), Generate(&fresh, kSteps, 2)) << device << " " << nth;
+    }
+  }
+}
+
+TEST(HostExpertsOnADevice, ACallThatFailsEndsTheStepBehindItToo) {
+  TinyExecutor host = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
+  host.queued().FailHostCall(1);
+  PlanBuilder first(1, host.model->groups().size()), behind(2, host.model->groups().size());
+  const auto length = static_cast<int>(kPrompt.size());
+  first.Start(0, {}, kPrompt).Entry(0, 0, kPrompt, {{length - 1}});
+  behind.Entry(0, length, {batch::kLastDrawn}, {{0}});
+  ASSERT_TRUE(host.Launch(std::move(first.plan())).ok());
+  ASSERT_TRUE(host.Launch(std::move(behind.plan())).ok());
+  batch::StepResult result;
+  EXPECT_EQ(host.Finish(&result).code(), StatusCode::kDevice);
+  EXPECT_FALSE(host.Finish(&result).ok());
+  TinyExecutor fresh = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
+  EXPECT_EQ(Generate(&host, kSteps, 2, 2), Generate(&fresh, kSteps, 2));
 }
 
 TEST(HostExpertsOnADevice, TakeNothingOfItsMemoryForTheirWeights) {

@@ -295,6 +295,8 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::Open(
   SLUICE_RETURN_IF_ERROR(runner->UntilItFits(files, options, &decided, [&] {
     return runner->LoadModel(files, draft, decided, progress);
   }));
+  if (options.fake_balance_experts)
+    LogWarning("--fake-balance-experts: tokens take experts in turn; answers mean nothing");
   runner->speculate_ = decided.speculate;
   SLUICE_RETURN_IF_ERROR(runner->MakeExecutor(decided));
   runner->FillInfo();
@@ -341,7 +343,6 @@ Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& 
       return InvalidArgument("--fake-balance-experts: the model has no experts; start without it",
                              "fake-balance-experts");
     }
-    LogWarning("--fake-balance-experts: tokens take experts in turn; answers mean nothing");
     planned.options.fake_balance_experts = true;
   }
   SLUICE_ASSIGN_OR_RETURN(planned.ranks, ExpertRanksOf(files.config, options));

@@ -38,6 +38,8 @@ sample::Sampler::Options SamplingOf(const files::ModelConfig& config,
   sampling.slots = max_num_seqs;
   sampling.rows_max = static_cast<int>(options.max_logits_rows);
   sampling.top_logprobs_max = limits::kTopLogprobsMax;
+  sampling.trees = options.draft_trees;
+  if (sampling.trees) sampling.counts_bytes_max = 0;
   return sampling;
 }
 

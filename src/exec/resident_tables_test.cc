@@ -12,12 +12,6 @@ namespace {
 using batch::StepResult;
 using ::testing::HasSubstr;
 
-struct Drawn {
-  int32_t id = 0;
-  float logprob = 0;
-  friend bool operator==(const Drawn&, const Drawn&) = default;
-};
-
 constexpr int kPrompt = 13;
 
 std::vector<int32_t> Prompt(int seed) {
@@ -71,7 +65,7 @@ class ResidentTables : public ::testing::TestWithParam<std::string> {
     return drawn;
   }
 
-  TinyExecutor tiny_{"llama", 0, GetParam()};
+  TinyExecutor tiny_{"llama", {.device = GetParam()}};
   uint64_t step_ = 0;
 };
 

@@ -12,133 +12,10 @@
 #include "device/copy_list.h"
 #include "device/replay_signature.h"
 #include "device/scratch.h"
-#include "ops/activation.h"
-#include "ops/attention.h"
-#include "ops/draft_tokens.h"
-#include "ops/embedding.h"
-#include "ops/experts.h"
-#include "ops/fake_balance_experts.h"
-#include "ops/gate.h"
-#include "ops/grouped_linear.h"
-#include "ops/index_scores.h"
-#include "ops/latent_attention.h"
-#include "ops/linear.h"
-#include "ops/map_experts.h"
-#include "ops/norm.h"
-#include "ops/place_tokens.h"
-#include "ops/pool.h"
-#include "ops/recurrent.h"
-#include "ops/rope_kv.h"
-#include "ops/sampling.h"
-#include "ops/streams.h"
-#include "ops/token_counts.h"
-#include "ops/top_k.h"
+#include "ops/tensors_of_fixture.h"
 
 namespace sluice::ops {
 namespace {
-
-// The tensors of a call, which must all lie in device memory.
-using TensorList = std::vector<const Tensor*>;
-TensorList WithKv(TensorList list, const PagedKv& kv) {
-  list.insert(list.end(), {&kv.k, &kv.v, &kv.k_scale, &kv.v_scale});
-  return list;
-}
-TensorList TensorsOf(const GatedActivation::Args& a) { return {&a.gate_up, &a.out}; }
-TensorList TensorsOf(const PlainActivation::Args& a) { return {&a.x}; }
-TensorList TensorsOf(const Pool::Args& a) { return {&a.x, &a.query_start, &a.out}; }
-TensorList TensorsOf(const SoftCap::Args& a) { return {&a.x}; }
-TensorList TensorsOf(const Embedding::Args& a) { return {&a.ids, &a.table, &a.out}; }
-TensorList TensorsOf(const GatherRows::Args& a) { return {&a.x, &a.rows, &a.out}; }
-TensorList TensorsOf(const ResolveTokens::Args& a) { return {&a.ids, &a.previous}; }
-TensorList TensorsOf(const PlaceTokens::Args& a) {
-  return {&a.query_start, &a.unsure,     &a.first,      &a.slots,  &a.lengths,
-          &a.told_start,  &a.told_first, &a.told,       &a.tables, &a.positions,
-          &a.context,     &a.kv_slots,   &a.block_table};
-}
-TensorList TensorsOf(const NextTokens::Args& a) {
-  return {&a.token_ids, &a.query_start, &a.positions, &a.slots, &a.next, &a.drafting,
-          &a.lengths,   &a.known,       &a.ids,       &a.rows,  &a.first};
-}
-TensorList TensorsOf(const KeepGuesses::Args& a) {
-  return {&a.outputs, &a.slots, &a.target_ids, &a.known, &a.ids, &a.first};
-}
-TensorList TensorsOf(const Linear::Args& a) {
-  return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
-}
-TensorList TensorsOf(const Norm::Args& a) {
-  return {&a.x, &a.residual, &a.weight, &a.bias, &a.out};
-}
-TensorList TensorsOf(const QkNorm::Args& a) { return {&a.qkv, &a.q_weight, &a.k_weight}; }
-TensorList TensorsOf(const RopeKv::Args& a) {
-  return WithKv({&a.qkv, &a.positions, &a.table, &a.slots, &a.q_out}, a.kv);
-}
-TensorList TensorsOf(const Attention::Args& a) {
-  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.sinks, &a.slopes, &a.bias,
-                 &a.out, &a.plan},
-                a.kv);
-}
-TensorList TensorsOf(const LatentAttention::Args& a) {
-  return WithKv({&a.q, &a.query_start, &a.context, &a.block_table, &a.listed, &a.out}, a.kv);
-}
-TensorList TensorsOf(const IndexScores::Args& a) {
-  return WithKv(
-      {&a.q, &a.weights, &a.query_start, &a.context, &a.block_table, &a.scores, &a.lengths}, a.kv);
-}
-TensorList TensorsOf(const TopK::Args& a) { return {&a.scores, &a.lengths, &a.positions}; }
-TensorList TensorsOf(const ShortConv::Args& a) {
-  return {&a.x, &a.weight, &a.bias, &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
-}
-TensorList TensorsOf(const Ssd::Args& a) {
-  return {&a.vkq,   &a.dt,          &a.dt_bias, &a.a,           &a.skip,
-          &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
-}
-TensorList TensorsOf(const SelectiveScan::Args& a) {
-  return {&a.x,     &a.dt,          &a.bc,      &a.dt_bias,     &a.a,  &a.skip,
-          &a.state, &a.query_start, &a.context, &a.block_table, &a.out};
-}
-TensorList TensorsOf(const GatedDelta::Args& a) {
-  return {&a.qkv,         &a.ba,      &a.dt_bias,     &a.a_log, &a.state,
-          &a.query_start, &a.context, &a.block_table, &a.out};
-}
-TensorList TensorsOf(const GatedNorm::Args& a) { return {&a.x, &a.gate, &a.weight, &a.out}; }
-TensorList TensorsOf(const SigmoidGate::Args& a) { return {&a.x, &a.gate}; }
-TensorList TensorsOf(const SigmoidGateScaleAdd::Args& a) {
-  return {&a.x, &a.gate, &a.residual, &a.out};
-}
-TensorList TensorsOf(const GaussianTopK::Args& a) { return {&a.x}; }
-TensorList TensorsOf(const PredictStreams::Args& a) {
-  return {&a.streams, &a.added, &a.routes, &a.coefficients, &a.out};
-}
-TensorList TensorsOf(const CorrectStreams::Args& a) {
-  return {&a.streams, &a.x, &a.routes, &a.coefficients, &a.scale, &a.out};
-}
-TensorList TensorsOf(const LevelStreams::Args& a) { return {&a.streams, &a.out}; }
-TensorList TensorsOf(const RouteExperts::Args& a) {
-  return {&a.logits, &a.bias, &a.ids, &a.weights};
-}
-TensorList TensorsOf(const FakeBalanceExperts::Args& a) { return {&a.ids, &a.weights}; }
-TensorList TensorsOf(const MapExperts::Args& a) {
-  return {&a.token_ids, &a.positions, &a.map, &a.ids, &a.counts, &a.counted};
-}
-TensorList TensorsOf(const GroupExperts::Args& a) {
-  return {&a.ids, &a.starts, &a.tokens, &a.places, &a.counts, &a.counted};
-}
-TensorList TensorsOf(const GroupedLinear::Args& a) {
-  return {&a.x, &a.tokens, &a.starts, &a.weight->data, &a.bias, &a.out};
-}
-TensorList TensorsOf(const ScaleExperts::Args& a) { return {&a.x, &a.weights, &a.places}; }
-TensorList TensorsOf(const CombineExperts::Args& a) {
-  return {&a.y, &a.weights, &a.places, &a.residual, &a.out};
-}
-TensorList TensorsOf(const Sample::Args& a) {
-  return {&a.logits,  &a.rows,    &a.edits,        &a.counts,       &a.masks,
-          &a.outputs, &a.top_ids, &a.top_logprobs, &a.distributions};
-}
-TensorList TensorsOf(const SetCounts::Args& a) { return {&a.rows, &a.words, &a.counts}; }
-TensorList TensorsOf(const ResolveRows::Args& a) { return {&a.rows, &a.lengths, &a.tokens}; }
-TensorList TensorsOf(const KeepDrawn::Args& a) {
-  return {&a.rows, &a.outputs, &a.counts, &a.lengths, &a.tokens};
-}
 
 constexpr size_t kImplementationsMax = 16;
 
@@ -286,10 +163,12 @@ class QueuedDevice::QueuedStream : public device::Stream {
     if (queue->recording != nullptr && !device->facts_.captures_host_calls) {
       return device->CaptureError(queue.get(), "a call of the host");
     }
-    return device->Push(*this, [state = device->state_, call = std::move(call)] {
-      state->Protect(PROT_NONE);
+    return device->Push(*this, [device = device, call = std::move(call)] {
+      if (device->host_call_fails_in_ > 0 && --device->host_call_fails_in_ == 0)
+        return Status(StatusCode::kDevice, "a call of the host failed");
+      device->state_->Protect(PROT_NONE);
       Status status = call();
-      state->Protect(PROT_READ | PROT_WRITE);
+      device->state_->Protect(PROT_READ | PROT_WRITE);
       return status;
     });
   }
@@ -452,6 +331,11 @@ void QueuedDevice::FailOp(std::string_view op, int nth) {
   std::lock_guard lock(state_->mutex);
   failing_op_ = op;
   fail_after_ = nth;
+}
+
+void QueuedDevice::FailHostCall(int nth) {
+  std::lock_guard lock(state_->mutex);
+  host_call_fails_in_ = nth;
 }
 
 std::vector<std::byte> QueuedDevice::Read(const device::View& view) {

@@ -60,6 +60,8 @@ class QueuedDevice : public device::Device {
   Counts counts() const;
   // The `nth` call of the op from now on (1: the next) fails when the device gets to it.
   void FailOp(std::string_view op, int nth = 1);
+  // The same of the calls of the host, which then are not made.
+  void FailHostCall(int nth = 1);
   static constexpr size_t kScratchOfRow = 100;
   size_t scratch_reserved = 0;  // of the last stream that was told to
 
@@ -103,7 +105,7 @@ class QueuedDevice : public device::Device {
   int running_ = 0, capturing_ = 0;
   Counts counts_;
   std::string failing_op_;
-  int fail_after_ = 0;
+  int fail_after_ = 0, host_call_fails_in_ = 0;
 };
 
 }  // namespace sluice::ops

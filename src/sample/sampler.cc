@@ -199,6 +199,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
   // Where it stands on the device, its rows count from there.
   const bool goes_on = plan.tokens[entry.token_begin] == batch::kLastDrawn;
   const bool tree = entry.tree >= 0;
+  CHECK(!tree || options_.trees, "sequence ", entry.sequence);
   const auto parents = batch::ParentsOf(plan, entry);
   const batch::DraftDepths depths = batch::Depths(parents);
   int drafts = 0, told = 0, sampled = 0;
@@ -233,11 +234,9 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     }
     row.edit_begin = static_cast<int32_t>(step->edits_.size());
     if (tree) TellPath(plan, entry, parents, i, &told);
-    slot.AppendEdits(options_.vocab, row, &step->edits_, /*with_counts=*/tree);
+    slot.AppendEdits(options_.vocab, row, &step->edits_);
     row.edit_count = static_cast<int32_t>(step->edits_.size()) - row.edit_begin;
-    if (slot.counts_on_device() && tree) {
-      slot.LoseCounts();
-    } else if (slot.counts_on_device()) {
+    if (slot.counts_on_device()) {
       if (slot.counts_lost()) counts_.Add(entry.slot, slot, &step->sets_);
       slot.SetCounts();
       row.counts_row = entry.slot;

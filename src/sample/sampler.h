@@ -31,6 +31,9 @@ class Sampler {
     int top_logprobs_max = 20;
     // That counts of tokens may take, a row of `vocab` words for each slot. Slots beyond have none.
     size_t counts_bytes_max = size_t{64} << 20;
+    // Rows may be of trees. Each is told what its own path counts, so the host counts for all
+    // slots.
+    bool trees = false;
     double drafts_taken = 0.0;                        // KeepDrawn::Args::taken
     bool rejects = false;                             // drafts are verified by rejection
     std::vector<ops::BindRecord>* records = nullptr;  // what is bound is added
@@ -80,7 +83,7 @@ class Sampler {
 
   // A sequence with penalties in a slot below this may have several steps in flight. In another
   // slot its steps must have been collected before the next one is built.
-  int counted_slots() const { return counts_.rows(); }
+  int counted_slots() const { return options_.trees ? 0 : counts_.rows(); }
   // Why no row may ask for Distribution::kFiltered; ok: they may.
   const Status& filtering() const { return filtering_; }
 

@@ -74,7 +74,7 @@ void SlotState::AppendNgramBans(std::vector<int32_t>* banned) const {
 }
 
 void SlotState::AppendEdits(int64_t vocab, const ops::SampleRow& row,
-                            std::vector<ops::LogitEdit>* edits, bool with_counts) const {
+                            std::vector<ops::LogitEdit>* edits) const {
   const size_t begin = edits->size();
   const auto add = [&](int32_t id) -> ops::LogitEdit& {
     edits->push_back({.id = id});
@@ -82,12 +82,6 @@ void SlotState::AppendEdits(int64_t vocab, const ops::SampleRow& row,
   };
   for (const auto& [id, bias] : params_.logit_bias) add(id).bias = bias;
   for (const auto& [id, count] : counts_) ops::AddPenalties(row, count, &add(id));
-  if (with_counts && counts_on_device_) {
-    std::unordered_map<int32_t, uint32_t> counts;
-    for (size_t i = 0; i < history_.size(); ++i)
-      Count(i >= static_cast<size_t>(prompt_tokens_), &counts[history_[i]]);
-    for (const auto& [id, count] : counts) ops::AddPenalties(row, count, &add(id));
-  }
   const bool early = drawn() < params_.min_tokens;
   if (edits->size() == begin && params_.no_repeat_ngram <= 0 && !early) return;
   std::vector<int32_t> banned;

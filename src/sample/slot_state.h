@@ -40,9 +40,9 @@ class SlotState {
   void AppendCounts(std::span<uint32_t> tally, std::vector<int32_t>* words) const;
 
   // Appends the edits of the next token's logits to `edits`, ids ascending, each once. `row` has
-  // the slot's parameters. `with_counts`: its penalties are among them, wherever they are counted.
-  void AppendEdits(int64_t vocab, const ops::SampleRow& row, std::vector<ops::LogitEdit>* edits,
-                   bool with_counts = false) const;
+  // the slot's parameters.
+  void AppendEdits(int64_t vocab, const ops::SampleRow& row,
+                   std::vector<ops::LogitEdit>* edits) const;
 
  private:
   bool CountsHere() const { return batch::HasPenalties(params_) && !counts_on_device_; }

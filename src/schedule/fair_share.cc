@@ -33,6 +33,11 @@ FairShare::Client* FairShare::Join(uint64_t id, int32_t weight) {
 void FairShare::Leave(Client* client) {
   CHECK(client->sequences > 0, client->id);
   if (--client->sequences > 0) return;
+  if (client->visit_us > 0.0) {
+    const double most = short_visit_us_ > 0.0 ? kVisitGrowth * short_visit_us_ : client->visit_us;
+    short_visit_us_ = std::min(client->visit_us, most);
+  }
+  client->visit_us = 0.0;
   left_at_ = client->served;
   client->left_us = passed_us_;
   --present_;

@@ -21,11 +21,15 @@ class FairShare {
     int32_t sequences = 0;  // waiting and running
     int32_t running = 0;
     // By how much it is behind what its share of the device alone would have given it; below 0:
-    // ahead. Kept by Scheduler::Took, and the two after it by a plan.
+    // ahead. Kept by Scheduler::Took.
     double behind_us = 0.0;
     double left_us = 0.0;  // the time that had passed when its last sequence left
+    // What its steps would have taken alone since its first sequence came.
+    double visit_us = 0.0;
+    // Scratch of Took, and of plans.
     bool sits_out = false, contends = false;
-    int32_t step_tokens = 0;
+    int32_t step_tokens = 0;  // of the step that was computed
+    bool step_has_prompt = false;
   };
   // A drawn token counts as so many of a prompt, since it takes a step of its own.
   static constexpr double kDrawnTokenCost = 2.0;
@@ -46,6 +50,7 @@ class FairShare {
   void StepOfOne(double microseconds, Client* client) {
     alone_us_ = microseconds;
     client->behind_us = -microseconds;
+    client->visit_us += microseconds;
   }
   static void Charge(double tokens, Client* client) { client->served += tokens / client->weight; }
 
@@ -58,11 +63,16 @@ class FairShare {
   // likely to come again.
   void NoteContention() { contended_us_ = passed_us_; }
   bool ContendedOfLate() const { return passed_us_ - contended_us_ < 60e6; }
+  // What the steps of the shortest visits of late, from a client's first sequence until it has
+  // none, would have taken alone, in microseconds; 0: there was none.
+  double ShortVisit() const { return short_visit_us_; }
 
   // That have sequences.
   size_t clients() const { return present_; }
 
  private:
+  // By so much the shortest visit grows at the end of one that is longer.
+  static constexpr double kVisitGrowth = 1.25;
   // What is remembered of clients that are gone.
   static constexpr size_t kGoneMax = 4096;
   // The least that a client which is there has had; of none, the most that was left behind.
@@ -74,6 +84,7 @@ class FairShare {
   double passed_us_ = 0.0;
   double contended_us_ = -1e18;  // the time that had passed at the last contention
   double alone_us_ = 0.0;        // the last step, if it was of one client alone
+  double short_visit_us_ = 0.0;
 };
 
 }  // namespace sluice::schedule

@@ -70,7 +70,7 @@ void Scheduler::FillPlan(batch::BatchPlan* plan) {
   if (policy_->SharesByClient()) {
     step.parts.reserve(options_.max_num_seqs);
     for (const Scheduled& scheduled : scheduled_)
-      step.parts.push_back({scheduled.sequence->client->id, scheduled.query});
+      step.parts.push_back({scheduled.sequence->client->id, scheduled.query, scheduled.prompt});
   }
   in_flight_.push_back(std::move(step));
   for (const blocks::Copy& copy : copies_) {

@@ -35,7 +35,9 @@ int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
 // Whether the next step can compute something for a sequence.
 bool Scheduler::Plannable(const Sequence& sequence) const {
   if (sequence.state != SequenceState::kRunning || sequence.uncomputed() == 0) return false;
-  if (sequence.client->sits_out) return false;
+  // Of a client that sits out some may decode beside the others.
+  const bool decodes = sequence.uncomputed() == 1 + sequence.aside || sequence.fork_parent != 0;
+  if (sequence.waits_turn || (sequence.client->sits_out && !decodes)) return false;
   if (sequence.in_flight > 0 && (sequence.awaits_commit || sequence.no_overlap)) return false;
   if (sequence.unsure > 0 && DeviceDrafts(sequence, sequence.drawn()) == 0) return false;
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
@@ -166,6 +168,7 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
   int32_t chunk = ChunkOf(*sequence, *budget);
   if (chunk <= 0) return;
   const int32_t planned = sequence->planned;
+  const bool prompt = sequence->uncomputed() > 1;
   if (sequence->spec.whole_prompt && chunk < sequence->uncomputed()) return;
   kv_.LetGo(&sequence->kv, planned, sequence->last_step);
   if (!MakeRoom(sequence, planned + (sequence->spec.whole_prompt ? chunk : 1), budget)) return;
@@ -174,7 +177,11 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
   budget->tokens -= chunk;
   const int32_t first_row = std::max(planned, sequence->scored);
   budget->extra_rows -= std::max(0, std::min(planned + chunk, sequence->to_score()) - first_row);
-  scheduled_.push_back({sequence, chunk, 0, false, RoomForGuesses(sequence, planned + chunk)});
+  scheduled_.push_back({.sequence = sequence,
+                        .query = chunk,
+                        .drafts = 0,
+                        .guesses = RoomForGuesses(sequence, planned + chunk),
+                        .prompt = prompt});
 }
 
 int32_t Scheduler::ChunkOf(const Sequence& sequence, const Budget& budget) const {

@@ -217,6 +217,7 @@ class Scheduler {
   struct StepPart {
     uint64_t client = 0;
     int32_t tokens = 0;
+    bool prompt = false;
   };
   struct Step {
     uint64_t id = 0;
@@ -229,6 +230,7 @@ class Scheduler {
     int32_t drafts;       // come last; those before are what is computed again and the last token
     bool known = false;   // the runner knows the drafts
     int32_t guesses = 0;  // of what comes behind the token that is drawn
+    bool prompt = false;  // a chunk of one
   };
   struct SlotRelease {
     uint64_t step;
@@ -274,10 +276,15 @@ class Scheduler {
   bool PreemptBehind(const Sequence& sequence, Budget* budget);
   void Preempt(Sequence* sequence);
 
-  // turns.cc: which clients sit out a step.
+  // turns.cc: which clients and sequences sit out a step.
   void FindContenders();
   int32_t ChooseTurns();
-  FairShare::Client* LeastServed() const;
+  int32_t ChooseDecoders(int32_t rows);
+  int32_t AllowRows(std::span<Sequence* const> sequences, int32_t rows, int32_t taken);
+  FairShare::Client* Lightest() const;
+  double LongestStep() const;
+  int32_t RowsOf(const StepTimes& times, int32_t most) const;
+  double AloneTime(const FairShare::Client& client, double took) const;
   void EndTurns();
 
   // admit.cc: who joins.
@@ -331,7 +338,7 @@ class Scheduler {
   blocks::KvBlocks kv_;
   std::unordered_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
   FairShare fair_share_;
-  StepTimes step_times_;
+  StepTimes decode_times_, prompt_times_;  // of steps without and with chunks of prompts
   std::vector<StepPart> committed_parts_;  // of the step that was committed or failed last
   RankList waiting_;                       // in rank order; preempted ones included
   RankList running_;                       // in rank order; awaiting KV included
@@ -358,6 +365,7 @@ class Scheduler {
   std::vector<blocks::Copy> copies_;
   mutable std::vector<int32_t> need_;
   std::vector<FairShare::Client*> contenders_;  // of Took, too
+  std::vector<Sequence*> decoders_;
   bool some_sit_out_ = false, whole_prompts_ = false;
 };
 

@@ -81,6 +81,7 @@ struct alignas(64) Sequence {
   int32_t prompt_tokens = 0;
   SequenceState state = SequenceState::kWaiting;
   bool awaits_commit = false;  // sits out while a step is in flight; until it is planned [plan]
+  bool waits_turn = false;     // sits out the step that is being planned [plan]
   bool no_overlap = false;     // as its spec asks, or for penalties in a slot without counts [plan]
   uint64_t slot_started = 0;   // the step that has its SlotStart; 0: none yet [plan]
   int32_t computed = 0;        // tokens whose KV is written and committed [commit]

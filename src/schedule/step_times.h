@@ -11,13 +11,16 @@ class StepTimes {
  public:
   // REQUIRES: tokens > 0, microseconds >= 0
   void Observe(int32_t tokens, double microseconds);
-  // Microseconds. Where no step of about as many tokens was seen, the part of a step of more tokens
-  // that these would have by their number, else the multiple of one of fewer; 0 before any step.
+  // Microseconds. Between numbers of tokens that were seen it grows evenly; beyond these it is in
+  // proportion to the tokens. 0 before any step.
   // REQUIRES: tokens > 0
   double Of(int32_t tokens) const;
-  // The least number of tokens, a power of two less one, in steps of which the device computes
-  // nearly as many tokens a second as in the best ones; `most` if there is no less.
-  int32_t Efficient(int32_t most) const;
+  // The most tokens, from 1 to `most`, of a step that takes no longer than `microseconds`; `most`
+  // before any step.
+  int32_t Within(double microseconds, int32_t most) const;
+  // `tokens`, or as many more, up to `most`, as it takes to compute half as many a second as in the
+  // best steps.
+  int32_t WorthIt(int32_t tokens, int32_t most) const;
   // Of the longest step of late, in microseconds.
   double longest() const { return longest_; }
 

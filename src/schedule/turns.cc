@@ -1,4 +1,4 @@
-// Scheduler: which clients sit out a step under a policy that shares by client.
+// Scheduler: who sits out a step under a policy that shares by client, and how long steps are.
 //
 // Tokens say who had most, but not who is held up: a client with one sequence has a token of each
 // step, and where a step of all sequences takes ten times as long as its own would, it answers ten
@@ -6,7 +6,13 @@
 // itself: of every microsecond its share, and a step counts for it as long as it would have taken
 // for the client's tokens alone. Who is ahead of that sits out while another is behind. Where steps
 // of many cost little more than those of few, nobody is ever behind and all step together.
+//
+// A step under way cannot be broken off, so whoever comes waits for its end, which for a short
+// request is most of what it waits. While clients contend, or did of late, steps are therefore no
+// longer than a part of what the shortest visits of late would have taken alone, and than a few of
+// one token; sequences that decode take turns where all of them would take longer.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "schedule/scheduler.h"
@@ -17,11 +23,19 @@ namespace {
 // What a client may be ahead or behind, in steps as long as the longest of late: more is neither
 // owed nor saved up.
 constexpr double kBalanceStepsMax = 2.0;
-// The share of who had fewest tokens is so much larger, so that it has room for what is no step of
-// its own: the one that was in flight when its request came, and the way to the client.
-constexpr double kLeastServedBonus = 1.25;
+// The share of who wants least is so much larger, so that it has room for what is no step of its
+// own: the one that was in flight when its request came, and the way to the client.
+constexpr double kLightestBonus = 1.25;
+// How long steps are, as a part of a short visit: what is waited for is little beside it.
+constexpr double kVisitPartMax = 0.25;
+// But no shorter than so many of one token: a request of so many steps waits for the one under way
+// no longer than it takes itself. Where a step takes a fixed time and some more for each token,
+// this is three quarters of the best rate.
+constexpr double kStepsOfOneMax = 4.0;
+// What the step of some takes longer with others in it that could be left out.
+constexpr double kNextToNothing = 1.1;
 // Tokens of a step beside those of sequences that decode, at least.
-constexpr int32_t kPromptTokensMin = 32;
+constexpr int32_t kPromptTokensMin = 16;
 
 }  // namespace
 
@@ -36,6 +50,7 @@ void Scheduler::FindContenders() {
       if (sequence->state == SequenceState::kAwaitingKv || client->contends) continue;
       client->contends = true;
       client->step_tokens = 0;
+      client->step_has_prompt = false;
       contenders_.push_back(client);
     }
   };
@@ -47,37 +62,69 @@ void Scheduler::FindContenders() {
 void Scheduler::Took(int64_t step_us) {
   if (!policy_->SharesByClient()) return;
   int32_t tokens = 0;
-  for (const StepPart& part : committed_parts_) tokens += part.tokens;
+  bool prompts = false;
+  for (const StepPart& part : committed_parts_) {
+    tokens += part.tokens;
+    prompts |= part.prompt;
+  }
   if (tokens == 0 || step_us <= 0) return;
   const auto took = static_cast<double>(step_us);
-  step_times_.Observe(tokens, took);
+  (prompts ? prompt_times_ : decode_times_).Observe(tokens, took);
   fair_share_.Pass(took);
   FindContenders();
   if (contenders_.size() == 1) return fair_share_.StepOfOne(took, contenders_[0]);
   if (contenders_.empty()) return;
   fair_share_.NoteContention();
   double weights = 0.0;
-  const FairShare::Client* const least = LeastServed();
-  const auto weight = [least](const FairShare::Client* client) {
-    return client == least ? kLeastServedBonus * client->weight : client->weight;
+  const FairShare::Client* const lightest = Lightest();
+  const auto weight = [lightest](const FairShare::Client* client) {
+    return client == lightest ? kLightestBonus * client->weight : client->weight;
   };
   for (const FairShare::Client* client : contenders_) weights += weight(client);
   for (const StepPart& part : committed_parts_) {
-    if (FairShare::Client* client = fair_share_.Find(part.client))
-      client->step_tokens += part.tokens;
+    FairShare::Client* const client = fair_share_.Find(part.client);
+    if (client == nullptr) continue;
+    client->step_tokens += part.tokens;
+    client->step_has_prompt |= part.prompt;
   }
-  const double most = kBalanceStepsMax * step_times_.longest();
+  const double most = kBalanceStepsMax * std::max(decode_times_.longest(), prompt_times_.longest());
   for (FairShare::Client* client : contenders_) {
-    const int32_t own = client->step_tokens;
-    const double alone = own == 0 || own == tokens ? took : std::min(took, step_times_.Of(own));
-    client->behind_us += took * weight(client) / weights - (own == 0 ? 0.0 : alone);
+    const double alone = client->step_tokens == tokens ? took : AloneTime(*client, took);
+    client->visit_us += alone;
+    client->behind_us += took * weight(client) / weights - alone;
     client->behind_us = std::clamp(client->behind_us, -most, most);
   }
 }
 
-FairShare::Client* Scheduler::LeastServed() const {
-  return *std::min_element(contenders_.begin(), contenders_.end(),
-                           [](const auto* a, const auto* b) { return a->served < b->served; });
+// What the client's part of a step would have taken without the others, which is no longer than the
+// step took. A client with more sequences than had room would have had these in its step, too, so
+// that the part counts at the rate of that.
+double Scheduler::AloneTime(const FairShare::Client& client, double took) const {
+  const int32_t own = client.step_tokens;
+  if (own == 0) return 0.0;
+  const StepTimes& times = client.step_has_prompt ? prompt_times_ : decode_times_;
+  int32_t width = own;
+  if (!client.step_has_prompt && client.running > own)
+    width = std::max(own, RowsOf(times, client.running));
+  return std::min(took, times.Of(width) * own / width);
+}
+
+// Microseconds.
+double Scheduler::LongestStep() const {
+  return std::max(kStepsOfOneMax * decode_times_.Of(1), kVisitPartMax * fair_share_.ShortVisit());
+}
+
+// Tokens of a step, up to `most`.
+int32_t Scheduler::RowsOf(const StepTimes& times, int32_t most) const {
+  return times.WorthIt(times.Within(LongestStep(), most), most);
+}
+
+// Of the fewest sequences; of as many, who was served least.
+FairShare::Client* Scheduler::Lightest() const {
+  return *std::min_element(
+      contenders_.begin(), contenders_.end(), [](const auto* a, const auto* b) {
+        return a->sequences != b->sequences ? a->sequences < b->sequences : a->served < b->served;
+      });
 }
 
 // Returns how many tokens the step may have.
@@ -94,18 +141,73 @@ int32_t Scheduler::ChooseTurns() {
     client->sits_out = contended && due > 0 && !is_due(client);
     some_sit_out_ |= client->sits_out;
   }
-  // More tokens of prompts and drafts than keep the device busy make the step longer for those who
-  // wait for it, or come meanwhile. A step of the least served client alone is what the others are
-  // ready to wait for.
-  if (whole_prompts_ || (contended && due == 1 && is_due(LeastServed()))) return most;
-  int32_t decoding = 0;
-  for (const Sequence* sequence : running_.items()) decoding += Decodes(*sequence) ? 1 : 0;
-  return std::min(most, std::max(step_times_.Efficient(most), decoding + kPromptTokensMin));
+  if (whole_prompts_) return most;
+  const int32_t rows = ChooseDecoders(RowsOf(decode_times_, most));
+  // A step of the lightest client alone is what the only other is ready to wait for.
+  if (contenders_.size() == 2 && due == 1 && is_due(Lightest())) return most;
+  const int32_t tokens = RowsOf(prompt_times_, most);
+  return std::min(most, std::max(tokens, rows + kPromptTokensMin));
+}
+
+// Lets sequences that decode into the step until it has so many rows: first those of the lightest
+// client with their drafts, then those of others whose last step is the longest ago, and with what
+// is left the drafts of these: a row of a sequence draws a token, and one of a draft only may. Of
+// clients that sit out come as many as cost the others next to nothing. Returns the rows.
+int32_t Scheduler::ChooseDecoders(int32_t rows) {
+  decoders_.clear();
+  decoders_.reserve(options_.max_num_seqs);
+  for (Sequence* sequence : running_.items()) {
+    if (Decodes(*sequence)) decoders_.push_back(sequence);
+  }
+  if (decoders_.empty()) return 0;
+  const FairShare::Client* const lightest = contenders_.size() > 1 ? Lightest() : nullptr;
+  const auto place = [lightest](const Sequence* one) {
+    return one->client->sits_out ? 2 : one->client == lightest ? 0 : 1;
+  };
+  // A total order, so that equal calls give equal plans.
+  std::sort(decoders_.begin(), decoders_.end(), [&](const Sequence* a, const Sequence* b) {
+    return std::tuple(place(a), a->last_step, a->spec.id) <
+           std::tuple(place(b), b->last_step, b->spec.id);
+  });
+  const auto begin_of = [&](int at) {
+    return std::find_if(decoders_.begin(), decoders_.end(),
+                        [&](const Sequence* one) { return place(one) >= at; });
+  };
+  const auto others = begin_of(1), sitting = begin_of(2);
+  int32_t taken = AllowRows({decoders_.begin(), others}, rows, 0);
+  taken = AllowRows({others, sitting}, rows, taken);
+  int32_t beside = 0;
+  if (taken > 0) beside = decode_times_.Within(kNextToNothing * decode_times_.Of(taken), rows);
+  return AllowRows({sitting, decoders_.end()}, beside, taken);
+}
+
+// Of the sequences, what fits behind the rows that are taken; the beams of a search go on together.
+// Drafts that are forced are sure to be drawn. Returns what is taken then.
+int32_t Scheduler::AllowRows(std::span<Sequence* const> sequences, int32_t rows, int32_t taken) {
+  for (Sequence* sequence : sequences) {
+    const bool due = !sequence->client->sits_out;
+    const size_t sure = sequence->forced ? sequence->drafts.size() : 0;
+    const int32_t wanted = 1 + sequence->aside + static_cast<int32_t>(sure);
+    const bool goes = due && (taken == 0 || sequence->beams != nullptr);
+    sequence->waits_turn = !goes && (taken + wanted > rows || sequence->beams != nullptr);
+    some_sit_out_ |= sequence->waits_turn;
+    if (!sequence->waits_turn) taken += wanted;
+  }
+  for (Sequence* sequence : sequences) {
+    if (sequence->waits_turn || sequence->forced) continue;
+    const auto fit =
+        std::min(static_cast<int32_t>(sequence->drafts.size()), std::max(0, rows - taken));
+    sequence->drafts.resize(fit);
+    sequence->parents.resize(std::min(sequence->parents.size(), sequence->drafts.size()));
+    taken += fit;
+  }
+  return taken;
 }
 
 void Scheduler::EndTurns() {
   if (!std::exchange(some_sit_out_, false)) return;
   for (FairShare::Client* client : contenders_) client->sits_out = false;
+  for (Sequence* sequence : decoders_) sequence->waits_turn = false;
 }
 
 }  // namespace sluice::schedule

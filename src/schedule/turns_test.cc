@@ -73,6 +73,71 @@ TEST_F(TurnsTest, OneBesideManyWaitsTwiceAsLongAsAloneAtMost) {
   }
 }
 
+// As on a processor with a little to do for each step, whatever is in it.
+TEST_F(TurnsTest, AShortAnswerBesideManyWaitsTwiceAsLongAsAloneAtMost) {
+  const Cost cost = [](int32_t tokens) { return 2000 + 500 * tokens; };
+  for (const int32_t tokens : {4, 8, 16, 64}) {
+    SetUp();
+    const int64_t alone = TimeOfOne(1000, tokens, cost);
+    AddMany();
+    for (int i = 0; i < 60; ++i) Step(cost);
+    for (SequenceId id = 1001; id < 1006; ++id) {
+      // It comes as a step of the others begins.
+      const BatchPlan plan = Plan();
+      AddOf(2, id, tokens);
+      const int64_t begin = now, took = cost(static_cast<int32_t>(plan.tokens.size()));
+      now += took;
+      Commit(Answer(plan));
+      s->Took(took);
+      while (s->Find(id) != nullptr) Step(cost);
+      if (id > 1001) {
+        EXPECT_LE(now - begin, 2 * alone) << tokens << " tokens, the " << id;
+      }
+      for (int i = 0; i < 7; ++i) Step(cost);
+    }
+  }
+}
+
+TEST_F(TurnsTest, SequencesThatTakeTurnsAllGetOn) {
+  AddMany();
+  TimeOfOne(1000, 2, EachToken);
+  for (int i = 0; i < 20; ++i) Step(EachToken);
+  std::map<SequenceId, int> drawn;
+  int64_t rows = 0;
+  for (int i = 0; i < 64; ++i) {
+    const BatchPlan plan = Plan();
+    rows = std::max(rows, static_cast<int64_t>(plan.entries.size()));
+    for (const batch::PlanEntry& entry : plan.entries) ++drawn[entry.sequence];
+    const int64_t took = EachToken(static_cast<int32_t>(plan.tokens.size()));
+    now += took;
+    Commit(Answer(plan));
+    s->Took(took);
+  }
+  EXPECT_LT(rows, 16);
+  ASSERT_EQ(drawn.size(), 16u);
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end(), less);
+  EXPECT_LE(most->second - least->second, 1);
+}
+
+TEST_F(TurnsTest, DraftsOfManyGiveWayToTheirRows) {
+  SchedulerOptions options = Options();
+  options.max_num_seqs = 16;
+  options.max_batch_tokens = 64;
+  options.max_draft_tokens = 8;
+  options.max_model_len = 4000;
+  options.queue_limit = 200;
+  options.policy = "fair";
+  Start(options, Blocks(20'000));
+  AddMany();
+  TimeOfOne(1000, 2, EachToken);
+  for (int i = 0; i < 20; ++i) Step(EachToken);
+  for (const Sequence* sequence : s->running()) s->AttachDrafts(sequence->spec.id, Count(8, 7));
+  const BatchPlan plan = Plan();
+  EXPECT_GT(plan.entries.size(), 1u);
+  for (const batch::PlanEntry& entry : plan.entries) EXPECT_EQ(entry.query_tokens, 1);
+}
+
 TEST_F(TurnsTest, WithoutTheTimeOfStepsAllGoTogether) {
   told = false;
   AddMany();

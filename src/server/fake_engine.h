@@ -56,6 +56,7 @@ class FakeEngine : public Engine {
     info.backends = {"cpu"};
     info.max_model_len = max_model_len;
     info.max_queue = max_queue;
+    info.max_queue_tokens = max_queue_tokens;
     info.kv_blocks = 10;
     info.kv_free_blocks = 7;
     info.fake_balance_experts = fake_balance_experts;
@@ -94,7 +95,9 @@ class FakeEngine : public Engine {
   TokenizerInfo tokenizer;
   Status submit_status;
   int max_model_len = 64;
-  int max_queue = 1024;  // what Info says; nothing is refused for it
+  // What Info says; nothing is refused for it.
+  int max_queue = 1024;
+  int64_t max_queue_tokens = 1 << 22;
   bool fake_balance_experts = false;
   bool verified_by_rejection = false;  // what usage says
   std::atomic<int> submits_before_failure = 0;

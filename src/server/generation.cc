@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <span>
 
 #include "base/clock.h"
 #include "base/str_cat.h"
@@ -397,6 +398,28 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
   return OkStatus();
 }
 
+// Refuses prompts of which all but the last fill the queue, so that the last finds no place in it
+// however long its client waits.
+Status CheckQueuedTokens(const Engine& engine, const ApiCall& call, const std::atomic<bool>& gone) {
+  const std::span<const Request> others(call.requests.data(), call.requests.size() - 1);
+  const int64_t most = engine.Info().max_queue_tokens;
+  int64_t tokens = 0;
+  for (const Request& request : others) tokens += request.n * PromptTokensBound(engine, request);
+  if (tokens < most) return OkStatus();
+  tokens = 0;
+  for (const Request& request : others) {
+    SLUICE_ASSIGN_OR_RETURN(const int64_t count, CountPromptTokens(engine, request, gone));
+    tokens += request.n * count;
+    if (tokens < most) continue;
+    return InvalidArgument(
+        StrCat("the prompts have more than ", tokens, " tokens, those of each answer counted, and ",
+               "the queue of this server takes ", most,
+               " (--max-queue-tokens); send some of the prompts in another request"),
+        "prompt");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 void StartGeneration(std::shared_ptr<Engine> engine, ApiCall call, AnswerHead head,
@@ -404,6 +427,10 @@ void StartGeneration(std::shared_ptr<Engine> engine, ApiCall call, AnswerHead he
                      const std::shared_ptr<RunningAnswers>& running, Deadlines* deadlines,
                      std::shared_ptr<Exchange> exchange) {
   const auto gone = GoneFlag(*exchange);
+  if (const Status status = CheckQueuedTokens(*engine, call, *gone); !status.ok()) {
+    exchange->Reply(ErrorReply(status, call.errors));
+    return;
+  }
   if (const Status status = CheckPromptLogprobs(*engine, call, *gone); !status.ok()) {
     exchange->Reply(ErrorReply(status, call.errors));
     return;

@@ -48,7 +48,7 @@ Status CheckPlaces(const Engine& engine, size_t prompts) {
   const int places = engine.Info().max_queue;
   if (prompts <= static_cast<size_t>(places)) return OkStatus();
   return InvalidArgument(
-      StrCat("prompt has ", prompts, " prompts, and the queue of this server ", "takes ", places,
+      StrCat("prompt has ", prompts, " prompts, and the queue of this server takes ", places,
              " (--max-queue); send the rest in another request"),
       "prompt");
 }

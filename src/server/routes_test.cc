@@ -293,6 +293,26 @@ TEST_F(RoutesTest, AFullQueueSaysWhenToComeBack) {
   EXPECT_EQ(Send("POST", "/v1/chat/completions", kChat)->reply.status, 503);
 }
 
+TEST_F(RoutesTest, PromptsThatNeverFitTheQueueTogetherAreWrong) {
+  engine_.max_queue_tokens = 8;
+  const auto send = [this](const std::string& body) {
+    return Send("POST", "/v1/completions", body)->reply;
+  };
+  // A byte is a token. The last prompt needs a place behind the others.
+  const HttpReply refused = send(R"({"prompt":["abcd","efgh","i"]})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(Json::parse(refused.body)["error"]["message"],
+            "the prompts have more than 8 tokens, those of each answer counted, and the queue of "
+            "this server takes 8 (--max-queue-tokens); send some of the prompts in another "
+            "request");
+  EXPECT_EQ(send(R"({"prompt":[[1,2,3,4],[5]],"n":2})").status, 400);
+  EXPECT_TRUE(engine_.submitted.empty());
+  // Where waiting helps it is a 429, for one that is longer than the queue, too.
+  engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
+  EXPECT_EQ(send(R"({"prompt":["abcd","efg","hijklmnopq"]})").status, 429);
+  EXPECT_EQ(send(R"({"prompt":"abcdefghijk"})").status, 429);
+}
+
 TEST_F(RoutesTest, ARefusedPromptCancelsTheOthersAndSendsNothingOfThem) {
   engine_.submit_status = Status(StatusCode::kResourceExhausted, "the queue is full");
   engine_.submits_before_failure = 2;

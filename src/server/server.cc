@@ -172,11 +172,13 @@ Status Server::Check(const ServerOptions& options) {
 namespace {
 
 Result<std::unique_ptr<Server>> StartWith(std::unique_ptr<server::Models> models,
-                                          const ServerOptions& options) {
+                                          const ServerOptions& options,
+                                          const std::function<void()>& loaded) {
   SLUICE_ASSIGN_OR_RETURN(server::ApiKeys keys, server::ApiKeys::Load(options.api_key_file));
   SLUICE_ASSIGN_OR_RETURN(const server::RequestsLogged logged,
                           server::ParseRequestsLogged(options.log_requests));
   SLUICE_RETURN_IF_ERROR(models->LoadAtStart());
+  if (loaded != nullptr) loaded();
   auto server = std::make_unique<ServerImpl>(std::move(models), std::move(keys), logged,
                                              options.api_key_file);
   SLUICE_RETURN_IF_ERROR(server->Listen(options));
@@ -193,14 +195,15 @@ Status CheckRanges(const ServerOptions& options) {
 
 Result<std::unique_ptr<Server>> Server::Start(Engine& engine, const ServerOptions& options) {
   SLUICE_RETURN_IF_ERROR(CheckRanges(options));
-  return StartWith(std::make_unique<server::Models>(engine), options);
+  return StartWith(std::make_unique<server::Models>(engine), options, nullptr);
 }
 
 Result<std::unique_ptr<Server>> Server::Start(std::vector<ModelToServe> models,
-                                              const ServerOptions& options) {
+                                              const ServerOptions& options,
+                                              const std::function<void()>& loaded) {
   SLUICE_RETURN_IF_ERROR(CheckRanges(options));
   SLUICE_ASSIGN_OR_RETURN(const server::Models::Options wanted, ModelsOptions(options));
-  return StartWith(std::make_unique<server::Models>(std::move(models), wanted), options);
+  return StartWith(std::make_unique<server::Models>(std::move(models), wanted), options, loaded);
 }
 
 }  // namespace sluice

@@ -18,7 +18,6 @@ struct Aside {
   // What it follows: 0, the text; i, the i-th draft of the chain; or behind these in the same
   // numbers an earlier Aside.
   int32_t parent = 0;
-  float share = 0;  // of what followed there
 };
 inline constexpr int32_t kAsidesMax = 16;
 

@@ -217,29 +217,44 @@ const SuffixAutomaton::Edge* SuffixAutomaton::Second(State from) const {
   return second;
 }
 
+SuffixAutomaton::State SuffixAutomaton::Followed(State state) const {
+  while (state != kRoot && states_[state].best < 0) state = states_[state].link;
+  return state;
+}
+
 int32_t SuffixAutomaton::FollowAside(const Match& match, int32_t ends, int32_t count,
                                      int32_t length, double least, std::span<Aside> asides) const {
   int32_t found = 0;
-  const auto most = static_cast<int32_t>(asides.size());
   State state = match.state;
-  for (int32_t place = 0; place < count && found < most; ++place) {
-    while (state != kRoot && states_[state].best < 0) state = states_[state].link;
+  for (int32_t place = 0; place < count && found < static_cast<int32_t>(asides.size()); ++place) {
+    state = Followed(state);
     if (state == kRoot) break;
-    if (const Edge* const second = Second(state); second != nullptr) {
-      const auto seen = static_cast<double>(states_[second->to].count);
-      const double share = seen / std::max(1, states_[state].count - ends);
-      int32_t parent = place, token = second->token, left = share < least ? 0 : length;
-      for (State next = second->to; left > 0 && found < most; --left) {
-        asides[found] = {token, parent, static_cast<float>(share)};
-        parent = count + ++found;
-        while (next != kRoot && states_[next].best < 0) next = states_[next].link;
-        if (next == kRoot) break;
-        token = states_[next].best_token;
-        next = states_[next].best;
-      }
-    }
+    const Edge* const second = Second(state);
+    const double share = second == nullptr ? 0.0
+                                           : static_cast<double>(states_[second->to].count) /
+                                                 std::max(1, states_[state].count - ends);
+    if (second != nullptr && share >= least)
+      found += BranchOff(*second, place, count + found,
+                         asides.subspan(found).first(
+                             std::min(asides.size() - found, static_cast<size_t>(length))));
     state = states_[state].best;
     ends = 0;
+  }
+  return found;
+}
+
+// What follows the edge, which leaves the draft of this place, as far as there is room. The first
+// of them has the number `first` + 1. Returns how many there are.
+int32_t SuffixAutomaton::BranchOff(const Edge& edge, int32_t place, int32_t first,
+                                   std::span<Aside> asides) const {
+  if (asides.empty()) return 0;
+  int32_t found = 0;
+  asides[found++] = {.token = edge.token, .parent = place};
+  State next = Followed(edge.to);
+  while (next != kRoot && found < static_cast<int32_t>(asides.size())) {
+    asides[found] = {.token = states_[next].best_token, .parent = first + found};
+    ++found;
+    next = Followed(states_[next].best);
   }
   return found;
 }

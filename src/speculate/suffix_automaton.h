@@ -108,6 +108,9 @@ class SuffixAutomaton {
   Edge* Find(State from, int32_t token) const;
   // The edge that was taken second most often; null: there is none, or there are too many edges.
   const Edge* Second(State from) const;
+  // The longest run at the end of this one behind which something was seen; kRoot: there is none.
+  State Followed(State state) const;
+  int32_t BranchOff(const Edge& edge, int32_t place, int32_t first, std::span<Aside> asides) const;
   // Where `token` leads from there; negative: nowhere.
   State Step(State from, int32_t token) const;
   void AddEdge(State from, int32_t token, State to);

@@ -57,6 +57,20 @@ void AddTrees(const Add& add, const KvGroup& full, const KvGroup& window) {
   no_trees.options.max_draft_tokens = 4;
 }
 
+// Clients that share steps by what these take.
+template <class Add>
+void AddClients(const Add& add, const KvGroup& full, const KvGroup& window) {
+  Scenario& clients = add("clients", {full, window});
+  clients.clients = 4;
+  clients.options.policy = "fair";
+  Scenario& drafting = add("clients_with_drafts", {{KvKind::kFull, 8, 8, 0, 26}});
+  drafting.clients = 3;
+  drafting.options.policy = "fair";
+  drafting.drafts = drafting.masks = true;
+  drafting.options.max_draft_tokens = 8;
+  drafting.overlap = 0.8;
+}
+
 std::vector<Scenario> Scenarios() {
   const KvGroup full{KvKind::kFull, 8, 4, 0, 90};
   const KvGroup window{KvKind::kWindow, 8, 8, 20, 50};
@@ -114,6 +128,7 @@ std::vector<Scenario> Scenarios() {
   drafted_states.options.max_draft_tokens = 4;
   drafted_states.overlap = 0.8;
   AddTrees(add, full, window);
+  AddClients(add, full, window);
   return all;
 }
 

@@ -86,6 +86,11 @@ schedule::SequenceSpec Simulator::MakeSpec() {
   if (Chance(0.03)) spec.max_tokens = 0;
   spec.no_overlap = Chance(0.05);
   if (scenario_.masks) spec.masked = Chance(0.4);
+  // The first client has half of them.
+  if (scenario_.clients > 1 && Chance(0.5)) {
+    spec.client = 1 + Below(static_cast<uint64_t>(scenario_.clients) - 1);
+    spec.client_weight = 1 + static_cast<int32_t>(spec.client % 3);
+  }
   if (scenario_.device_drafts > 0 && Chance(0.7)) spec.device_drafts = scenario_.device_drafts;
   return spec;
 }
@@ -290,6 +295,11 @@ void Simulator::Step() {
 void Simulator::CommitOldest() {
   const batch::StepResult& result = uncommitted_.front();
   scheduler_->Commit(result, &outcome_);
+  if (scenario_.clients > 1) {
+    // A fixed time, some for each entry, and now and then a moment of another program.
+    const auto entries = static_cast<int64_t>(result.entries.size());
+    scheduler_->Took(200 + 100 * entries + (Chance(0.02) ? 20'000 : 0));
+  }
   scheduler_->CheckInvariants();
   for (const schedule::SequenceOutcome& out : outcome_.sequences) Take(out, result);
   uncommitted_.pop_front();
@@ -376,13 +386,14 @@ void Simulator::CheckPlan(const batch::BatchPlan& plan) {
   }
 }
 
-// Who joins in this step leaves nobody of smaller rank behind, but for choices that wait for the
-// first of their request.
+// Who joins in this step leaves nobody of its client and of smaller rank behind, but for choices
+// that wait for the first of their request.
 void Simulator::CheckNobodyWasPassed(const schedule::Sequence& joined) const {
   if (joined.admitted_us != now_us_) return;
   for (const auto& [id, request] : requests_) {
     const schedule::Sequence& other = *scheduler_->Find(id);
     Require(other.admitted_us >= 0 || request.spec.sampling.choice > 0 ||
+                request.spec.client != joined.spec.client ||
                 !schedule::RankList::Before(&other, &joined),
             "sequence ", joined.spec.id, " passed ", id);
   }

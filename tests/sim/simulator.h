@@ -32,6 +32,7 @@ struct Scenario {
   bool trees = false;         // some of them are
   int32_t device_drafts = 0;  // of each step of some sequences, beside those of the host
   bool masks = false;         // some sequences are masked, and some of their masks are late
+  int32_t clients = 1;        // of the sequences; with several the scheduler hears what steps take
   bool hand_off = false;      // some sequences await KV, some steps are held by a sink
 };
 

@@ -7,9 +7,15 @@
 namespace sluice::cuda {
 
 HostCalls::Call* HostCalls::Add(std::function<Status()> make, bool captured) {
-  once_.remove_if([](const Call& call) { return call.over.load(std::memory_order_acquire); });
-  Call& call = (captured ? captured_ : once_).emplace_back();
+  // The oldest is over first: there are no more than were ever under way at once.
+  if (!captured && !once_.empty() && once_.front().over.load(std::memory_order_acquire)) {
+    once_.splice(once_.end(), once_, once_.begin());
+  } else {
+    (captured ? captured_ : once_).emplace_back();
+  }
+  Call& call = (captured ? captured_ : once_).back();
   call.of = this;
+  call.over.store(false, std::memory_order_relaxed);
   call.make = std::move(make);
   return &call;
 }

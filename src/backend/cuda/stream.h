@@ -30,8 +30,9 @@ struct StreamHome {
 // nobody may call the driver. Any thread.
 class HostCalls {
  public:
-  // It is kept until it was made. One that is captured is kept as long as this object: a graph may
-  // call it at any time.
+  // It is kept until another takes its place, which may be when it was made. One that is captured
+  // is kept as long as this object: a graph may call it at any time, and there are as many as the
+  // graphs hold.
   struct Call {
     HostCalls* of = nullptr;
     std::function<Status()> make;
