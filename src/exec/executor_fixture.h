@@ -38,6 +38,8 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   ops::QueuedDevice::Options options;
   options.pinned_memory = name != "plain";
   options.check_each_op = name == "checked";
+  options.reference_products = name == "reference" || name == "codes";
+  options.takes_codes = name == "codes";
   if (name == "greedy") options.scratch_excess = 1;
   if (name == "nosampling") options.piecewise_op = "sample";
   if (name == "nonorms") options.piecewise_op = "norm";

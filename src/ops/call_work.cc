@@ -13,6 +13,7 @@
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
+#include "ops/group_quant.h"
 #include "ops/grouped_linear.h"
 #include "ops/index_scores.h"
 #include "ops/latent_attention.h"
@@ -260,13 +261,13 @@ struct OpList {
   }
   static std::vector<std::string_view> Names() { return {Ops::kName...}; }
 };
-using Known =
-    OpList<Linear, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm, QkNorm,
-           RopeKv, GatedActivation, PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens,
-           RouteExperts, GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts,
-           GatedNorm, SigmoidGate, SigmoidGateScaleAdd, GaussianTopK, PredictStreams,
-           CorrectStreams, LevelStreams, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool,
-           PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
+using Known = OpList<Linear, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm,
+                     QkNorm, GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap,
+                     Embedding, GatherRows, ResolveTokens, RouteExperts, GroupExperts, ScaleExperts,
+                     CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate,
+                     SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams,
+                     LevelStreams, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool, PlaceTokens,
+                     Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
 
 }  // namespace
 

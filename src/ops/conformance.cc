@@ -208,6 +208,7 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<TopK>{&RefTopKSupports, &RefTopK}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GatedActivation>{&RefGatedActivationSupports, &RefGatedActivation}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<GroupQuant>{&RefGroupQuantSupports, &RefGroupQuant}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<PlainActivation>{&RefPlainActivationSupports, &RefPlainActivation}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SoftCap>{&RefSoftCapSupports, &RefSoftCap}));

@@ -17,6 +17,7 @@
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
+#include "ops/group_quant.h"
 #include "ops/grouped_linear.h"
 #include "ops/host_array.h"
 #include "ops/index_scores.h"
@@ -138,6 +139,12 @@ inline int64_t AnyTokens(int number, TestNoise& noise) {
   return IsEmpty(number) ? 0 : tokens;
 }
 
+// Of codes that come of numbers which differ by a rounding: the difference of two codes' values, in
+// F8 over 1 + |expected|, is at most the limit.
+Comparison CompareCodes(const Array& got, const Array& expected, double limit);
+// What that may be: one step of the format, and a little of what is near 0.
+inline constexpr double kF8CodeStep = 0.15, kI8CodeStep = 1.0;
+
 // What an attention that multiplies in bf16 may be off by, for |q| <= 2, |k| <= 1 and |v| <= 1
 // spread evenly, where one position has all the weight; less by sqrt(sum of squared weights).
 double AttentionBf16Error(const Attention::Desc& desc);
@@ -146,6 +153,7 @@ double AttentionBf16Error(const Attention::Desc& desc);
 ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise);
 ConformanceCase<QkNorm> MakeCase(const QkNorm&, int number, TestNoise& noise);
 ConformanceCase<GatedActivation> MakeCase(const GatedActivation&, int number, TestNoise& noise);
+ConformanceCase<GroupQuant> MakeCase(const GroupQuant&, int number, TestNoise& noise);
 ConformanceCase<PlainActivation> MakeCase(const PlainActivation&, int number, TestNoise& noise);
 ConformanceCase<SoftCap> MakeCase(const SoftCap&, int number, TestNoise& noise);
 ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noise);

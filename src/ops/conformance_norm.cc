@@ -15,13 +15,16 @@ ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
             .scaled = add && Flip(noise),
             .bias = kind == NormKind::kLayer && Flip(noise),
             .f32_residual = FloatOf(number) == DType::kF16 && Flip(noise)};
+  // Most rows are read as they are.
+  if (number % 3 == 2) c.desc.form = Pick(noise, {RowForm::kCodes, RowForm::kBoth});
   const int64_t tokens = AnyTokens(number, noise), n = c.desc.hidden, gap = noise.Below(3) * 5;
   const DType type = c.desc.activation, x_type = XDType(c.desc);
   // With a mean, what is added to a row shows in its sums of squares, and those of the reference
   // are less exact: it adds one element after the other.
   const float mean = Pick(noise, {0.0f, 3.0f});
   const double limit = LimitFor(type, mean == 0.0f ? 1e-5 : 3e-5);
-  const bool in_place = x_type == type && Flip(noise);
+  const bool coded = c.desc.form != RowForm::kPlain;
+  const bool in_place = x_type == type && c.desc.form != RowForm::kCodes && Flip(noise);
   Array values = Filled(noise, x_type, {tokens, n + gap}, 4.0f);
   for (size_t i = 0; i < values.Count(); ++i) values.Set(i, values.At(i) + mean);
   const size_t x = c.Add(std::move(values), in_place ? limit : 0.0);
@@ -31,13 +34,18 @@ ConformanceCase<Norm> MakeCase(const Norm&, int number, TestNoise& noise) {
   const size_t bias = c.Add(Filled(noise, DType::kF32, {n}));
   const size_t scale = c.Add(Filled(noise, DType::kF32, {1}));
   const size_t out = c.Add(Untouched(type, {tokens, n}), limit);
+  const size_t codes = c.Add(Untouched(DType::kF8E4M3, {tokens, n}), coded ? kF8CodeStep : 0.0);
+  if (coded) c.comparers[codes] = &CompareCodes;
+  const size_t code_scales =
+      c.Add(Untouched(DType::kF32, {(n + kCodeGroup - 1) / kCodeGroup, tokens + 3}), limit);
   c.args = [=, desc = c.desc](ConformanceTarget&, std::span<const Tensor> t) -> Result<Norm::Args> {
     Norm::Args args{.x = Columns(t[x], n)};
     if (desc.kind != NormKind::kNone) args.weight = t[weight];
     if (desc.add) args.residual = t[residual];
     if (desc.bias) args.bias = t[bias];
     if (desc.scaled) args.scale = t[scale];
-    args.out = in_place ? args.x : t[out];
+    if (desc.form != RowForm::kCodes) args.out = in_place ? args.x : t[out];
+    if (coded) args.codes = t[codes], args.code_scales = Columns(t[code_scales], tokens);
     return args;
   };
   return c;

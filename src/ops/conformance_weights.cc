@@ -169,6 +169,25 @@ Result<const PackedWeight*> Packed(ConformanceTarget& target, const Linear::Desc
   return &target.weights.back();
 }
 
+// Makes the call's x, whose numbers `x` has, codes in the target's memory, for implementations that
+// take some.
+template <class Args>
+Status GiveCodes(ConformanceTarget& target, const Linear::Desc& desc, const Array& x, Args* args) {
+  const int64_t m = args->x.dims[0], groups = (desc.k + kCodeGroup - 1) / kCodeGroup;
+  if (m == 0 || target.table == nullptr) return OkStatus();
+  if (!TakesCodes(*target.table, target.implementation, desc)) return OkStatus();
+  const Array codes(DType::kF8E4M3, {m, desc.k}), scales(DType::kF32, {groups, m});
+  std::vector<float> row(static_cast<size_t>(desc.k));
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t k = 0; k < desc.k; ++k)
+      row[static_cast<size_t>(k)] = x.At(static_cast<size_t>(i * args->x.strides[0] + k));
+    CodeRow(row, RowData(codes.tensor(), i), scales.tensor().ptr<float>() + i, m);
+  }
+  SLUICE_ASSIGN_OR_RETURN(args->x, target.Upload(codes));
+  SLUICE_ASSIGN_OR_RETURN(args->x_scales, target.Upload(scales));
+  return OkStatus();
+}
+
 }  // namespace
 
 ConformanceCase<Embedding> MakeCase(const Embedding&, int number, TestNoise& noise) {
@@ -298,7 +317,8 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   const float x_max =
       static_cast<float>(Pick(noise, {0.1, 1.0, 2.0}) / (0.58 * std::max(longest, 1e-3)));
   const Allowance allowance = ProductLimit(c.desc, x_max, longest);
-  const size_t x = c.Add(Filled(noise, type, {m, k + 5}, x_max));
+  const Array rows = Filled(noise, type, {m, k + 5}, x_max);
+  const size_t x = c.Add(rows);
   const size_t w = c.Add(*stored);
   const size_t w_scales = c.Add(scales);
   // Some of x is beyond what it leaves to codes.
@@ -311,6 +331,7 @@ ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise) {
   c.args = [=, desc = c.desc](ConformanceTarget& target,
                               std::span<const Tensor> t) -> Result<Linear::Args> {
     Linear::Args args{.x = Columns(t[x], k)};
+    if (number % 2 == 0) SLUICE_RETURN_IF_ERROR(GiveCodes(target, desc, rows, &args));
     if (desc.bias) args.bias = t[bias];
     if (desc.residual) args.residual = t[residual];
     args.out = in_place ? t[residual] : t[out];
@@ -389,7 +410,8 @@ ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNo
   const int64_t last = c.desc.by_columns ? c.desc.experts - 1 : 0;
   const int64_t x_width = last * c.desc.x_step + each.k;
   const int64_t out_width = last * c.desc.out_step + each.n;
-  const size_t x = c.Add(Filled(noise, each.activation, {rows, x_width + 5}, x_max));
+  const Array values = Filled(noise, each.activation, {rows, x_width + 5}, x_max);
+  const size_t x = c.Add(values);
   const size_t w = c.Add(*stored);
   const size_t w_scales = c.Add(scales);
   const size_t x_scale = c.Add(Array::Floats(DType::kF32, {1}, {0.9f * x_max / 448.0f}));
@@ -400,6 +422,8 @@ ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNo
   c.args = [=, desc = c.desc](ConformanceTarget& target,
                               std::span<const Tensor> t) -> Result<GroupedLinear::Args> {
     GroupedLinear::Args args{.x = Columns(t[x], x_width), .out = t[out]};
+    const bool coded = !gathers && !desc.by_columns && number % 4 < 2;
+    if (coded) SLUICE_RETURN_IF_ERROR(GiveCodes(target, desc.each, values, &args));
     if (!desc.by_columns) args.starts = t[start];
     if (gathers) args.tokens = t[token];
     if (desc.each.bias) args.bias = Columns(t[bias], desc.each.n);

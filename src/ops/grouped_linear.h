@@ -36,12 +36,16 @@ struct GroupedLinear {
     // [places, n], or as wide as what the matrices give; may not overlap x. Rows from
     // starts[experts] on are not written, nor are columns between those of two matrices.
     Tensor out;
+    // As Linear::Args has it, [groups, places]: x are codes then, by place, without `tokens`.
+    Tensor x_scales = {};
   };
 };
 
 // Types, sizes, devices, overlaps of a call, for a weight in `layout`. What `tokens` and `starts`
-// hold is the caller's promise, which the reference alone checks.
-Status CheckArgs(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, LayoutId layout);
+// hold is the caller's promise, which the reference alone checks. `takes_codes`: as
+// CheckLinearArgs.
+Status CheckArgs(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, LayoutId layout,
+                 bool takes_codes = false);
 
 // For kernels whose weight is packed `row_group` rows at a time: an expert begins with a group.
 Support WholeRowGroups(const GroupedLinear::Desc& desc, int row_group);
@@ -50,6 +54,7 @@ Support RefGroupedLinearSupports(const GroupedLinear::Desc& desc, const device::
 Status RefGroupedLinear(device::Stream& stream, const GroupedLinear::Desc& desc,
                         const GroupedLinear::Args& args);
 // The same with the products of one expert after the other made by `product`, for weights in rows.
+// REQUIRES: `product` takes codes, where x is some.
 Status GroupedByExpert(device::Stream& stream, const GroupedLinear::Desc& desc,
                        const GroupedLinear::Args& args,
                        Status (*product)(device::Stream&, const Linear::Desc&,

@@ -105,7 +105,7 @@ Status RefGroupedLinear(device::Stream& stream, const GroupedLinear::Desc& desc,
 
 Status GroupedByExpert(device::Stream& stream, const GroupedLinear::Desc& desc,
                        const GroupedLinear::Args& args, Product product) {
-  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, LayoutId::kRowMajor));
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, LayoutId::kRowMajor, true));
   if (desc.by_columns) return ByColumns(stream, desc, args, product);
   SLUICE_RETURN_IF_ERROR(CheckPlaces(desc, args));
   const int32_t* starts = args.starts.ptr<int32_t>();
@@ -119,6 +119,7 @@ Status GroupedByExpert(device::Stream& stream, const GroupedLinear::Desc& desc,
     one.weight = &weight;
     if (desc.each.bias) one.bias = RowOf(args.bias, e);
     one.out = args.out.Rows(starts[e], count);
+    if (!args.x_scales.empty()) one.x_scales = args.x_scales.Columns(starts[e], count);
     SLUICE_RETURN_IF_ERROR(product(stream, desc.each, one));
   }
   return OkStatus();

@@ -82,7 +82,13 @@ const LinearPacking& PackingOf(const OpTable& table, std::string_view implementa
   return packing != nullptr ? *packing : kRowMajorPacking;
 }
 
-Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout) {
+bool TakesCodes(const OpTable& table, std::string_view implementation, const Linear::Desc& desc) {
+  return desc.x_scales == ActivationScales::kBlock &&
+         table.Attached<TakesCodedRows>(implementation) != nullptr;
+}
+
+Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout,
+                       bool takes_codes) {
   const PackedWeight* weight = args.weight;
   if (weight == nullptr || weight->data.empty() || weight->dtype != desc.weight ||
       weight->layout != layout || weight->n != desc.n || weight->k != desc.k) {
@@ -90,8 +96,12 @@ Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, Layou
                                   " in layout ", static_cast<uint32_t>(layout)));
   }
   const int64_t m = args.x.rank == 2 ? args.x.dims[0] : -1;
+  const bool coded =
+      takes_codes && desc.x_scales == ActivationScales::kBlock && !args.x_scales.empty();
+  const int64_t groups = (desc.k + kScaleBlock - 1) / kScaleBlock;
   ArgsChecker check(Linear::kName, args.x);
-  check.Expect("x", args.x, desc.activation, {m, desc.k})
+  check.Expect("x", args.x, coded ? DType::kF8E4M3 : desc.activation, {m, desc.k})
+      .ExpectIf(coded, "x_scales", args.x_scales, DType::kF32, {groups, m})
       .ExpectHere("weight", weight->data)
       .ExpectIf(desc.bias, "bias", args.bias, desc.activation, {desc.n})
       .ExpectIf(desc.residual, "residual", args.residual, OutDType(desc), {m, desc.n})

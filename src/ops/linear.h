@@ -74,11 +74,14 @@ struct Linear {
   };
 
   struct Args {
-    Tensor x;  // [m, k]
+    Tensor x;  // [m, k]; its codes in F8_E4M3 where x_scales is not empty
     const PackedWeight* weight = nullptr;
     Tensor bias;      // [n] or empty
     Tensor residual;  // [m, n] or empty; may be the same memory as out
     Tensor out;       // [m, n]; may not overlap x
+    // F32 [ceil(k / 128), m], rows may be strided: of codes that ops::GroupQuant or another op has
+    // made by the rule above. Only with kBlock, and only for implementations that take codes.
+    Tensor x_scales = {};
   };
 };
 
@@ -112,12 +115,18 @@ struct LinearPacking {
 // its name, or row-major rows copied as they are. Lives as long as the table.
 const LinearPacking& PackingOf(const OpTable& table, std::string_view implementation);
 
+// Attached to implementations that also take x as codes, where it would become those.
+struct TakesCodedRows {};
+bool TakesCodes(const OpTable& table, std::string_view implementation, const Linear::Desc& desc);
+
 // For packings: `bytes` are whole rows of W in its format, and lie inside it from `first_row` on.
 Status CheckPackedRows(const Linear::Desc& desc, int64_t first_row, size_t bytes);
 
 // Types, sizes, devices, overlaps of a call against its descriptor, for a weight in `layout`. An
 // error is a defect of the caller; kernels trust what this has checked. Rows may be strided.
-Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout);
+// `takes_codes`: the implementation takes x as codes, too.
+Status CheckLinearArgs(const Linear::Desc& desc, const Linear::Args& args, LayoutId layout,
+                       bool takes_codes = false);
 
 // Kernels that know no scales decline a weight that has some.
 Support NoWeightScales(const Linear::Desc& desc);

@@ -7,6 +7,7 @@
 #include "ops/element.h"
 #include "ops/formats/format.h"
 #include "ops/formats/rows.h"
+#include "ops/group_quant.h"
 #include "ops/linear.h"
 
 namespace sluice::ops {
@@ -14,7 +15,6 @@ namespace sluice::ops {
 namespace {
 
 constexpr int kActivationBlock = 32;
-constexpr float kF8Max = 448.0f;
 constexpr float kSmallest = 0x1p-100f;  // 127 / max|x| stays finite above it
 
 void Finish(const Linear::Desc& desc, const Linear::Args& args, int64_t row, int64_t column,
@@ -133,14 +133,20 @@ struct ScaledRows {
   }
 };
 
-// The scale for elements whose largest is found when the product runs.
-float DynamicScale(std::span<const float> x) {
-  uint32_t bits = 0;  // compared as integers, so that NaN is the largest
-  for (const float value : x) bits = std::max(bits, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-  return bits == 0 ? 1.0f : std::bit_cast<float>(bits) / kF8Max;
+// Of rows that come as codes.
+ScaledRows TakeCodes(const Linear::Desc& desc, const Linear::Args& args) {
+  ScaledRows rows = {{}, {}, kScaleBlock};
+  for (int64_t row = 0; row < args.x.dims[0]; ++row) {
+    for (int64_t i = 0; i < desc.k; ++i)
+      rows.values.push_back(LoadElement(DType::kF8E4M3, RowData(args.x, row), i));
+    for (int64_t group = 0; group < args.x_scales.dims[0]; ++group)
+      rows.scales.push_back(LoadElement(DType::kF32, RowData(args.x_scales, group), row));
+  }
+  return rows;
 }
 
 ScaledRows ScaleRows(const Linear::Desc& desc, const Linear::Args& args) {
+  if (!args.x_scales.empty()) return TakeCodes(desc, args);
   ScaledRows rows = {Widened(desc, args.x), {}, desc.k};
   if (desc.x_scales == ActivationScales::kBlock) rows.covers = kScaleBlock;
   const bool dynamic =
@@ -151,7 +157,7 @@ ScaledRows ScaleRows(const Linear::Desc& desc, const Linear::Args& args) {
       const std::span<float> x(&rows.values[row * desc.k + begin], static_cast<size_t>(count));
       float scale = 1.0f;
       if (desc.x_scales == ActivationScales::kTensor) scale = *args.weight->x_scale.ptr<float>();
-      if (dynamic) scale = DynamicScale(x);
+      if (dynamic) scale = GroupScale(DType::kF8E4M3, x);
       rows.scales.push_back(scale);
       if (desc.x_scales == ActivationScales::kNone) continue;
       for (float& value : x) value = F8E4M3ToF32(F32ToF8E4M3(value / scale));
@@ -252,7 +258,7 @@ Support RefLinearSupports(const Linear::Desc& desc, const device::DeviceFacts&) 
 }
 
 Status RefLinear(device::Stream&, const Linear::Desc& desc, const Linear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, LayoutId::kRowMajor));
+  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, LayoutId::kRowMajor, true));
   if (const BlockFormat* format = FindBlockFormat(desc.weight)) {
     RunInteger(*format, desc, args);
   } else if (desc.weight_scales != WeightScales::kNone) {

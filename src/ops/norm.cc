@@ -8,7 +8,14 @@ std::string Norm::Desc::ToString() const {
   const char* const kinds[] = {"rms ", "layer ", "none "};
   return StrCat(kinds[static_cast<size_t>(kind)], Name(activation), " ", hidden, " eps ", eps,
                 add ? " +add" : "", scaled ? " *scale" : "", bias ? " +bias" : "",
-                f32_residual ? " of F32 sums" : "");
+                f32_residual ? " of F32 sums" : "",
+                form == RowForm::kPlain   ? ""
+                : form == RowForm::kCodes ? " to codes"
+                                          : " and codes");
+}
+
+Support GivesPlainRows(const Norm::Desc& desc) {
+  return desc.form == RowForm::kPlain ? Support::Yes() : Support::No("rows as codes");
 }
 
 std::string QkNorm::Desc::ToString() const {
@@ -24,9 +31,18 @@ Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args) {
       .ExpectIf(desc.kind != NormKind::kNone, "weight", args.weight, DType::kF32, {desc.hidden})
       .ExpectIf(desc.bias, "bias", args.bias, DType::kF32, {desc.hidden})
       .ExpectIf(desc.scaled, "scale", args.scale, DType::kF32, {1})
-      .Expect("out", args.out, desc.activation, {tokens, desc.hidden})
+      .ExpectIf(desc.form != RowForm::kCodes, "out", args.out, desc.activation,
+                {tokens, desc.hidden})
       .ExpectApart("x", args.x, "residual", args.residual)
       .ExpectApart("out", args.out, "residual", args.residual);
+  const bool codes = desc.form != RowForm::kPlain;
+  const int64_t groups = (desc.hidden + kCodeGroup - 1) / kCodeGroup;
+  check.ExpectIf(codes, "codes", args.codes, DType::kF8E4M3, {tokens, desc.hidden})
+      .ExpectIf(codes, "code_scales", args.code_scales, DType::kF32, {groups, tokens});
+  for (const Tensor* other : {&args.x, &args.residual, &args.out, &args.code_scales})
+    check.ExpectApart("codes", args.codes, "another tensor", *other);
+  for (const Tensor* other : {&args.x, &args.residual, &args.out})
+    check.ExpectApart("code_scales", args.code_scales, "another tensor", *other);
   if (XDType(desc) == desc.activation) {
     check.ExpectApartOrSame("x", args.x, "out", args.out);
   } else {

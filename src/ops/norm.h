@@ -3,6 +3,7 @@
 // implementations of one device, not across devices).
 #pragma once
 
+#include "ops/group_quant.h"
 #include "ops/op.h"
 #include "ops/tensor.h"
 
@@ -26,6 +27,7 @@ struct Norm {
     bool bias = false;    // of kLayer alone
     // What is normalized, the residual or without `add` x, is F32 whatever the activation type.
     bool f32_residual = false;
+    RowForm form = RowForm::kPlain;  // codes are those of what `out` holds or would hold
     std::string ToString() const;
   };
   struct Args {
@@ -34,7 +36,12 @@ struct Norm {
     Tensor weight;    // F32 [hidden]; empty for kNone
     Tensor bias;      // F32 [hidden] or empty
     Tensor scale;     // F32 [1] or empty
-    Tensor out;       // [tokens, hidden] of the activation type; may be x of the same type
+    // [tokens, hidden] of the activation type; may be x of the same type. Empty for
+    // RowForm::kCodes.
+    Tensor out;
+    // Of forms with codes: F8_E4M3 [tokens, hidden], and F32 [groups of kCodeGroup, tokens], whose
+    // rows may be strided. Else empty. They share no memory with others.
+    Tensor codes = {}, code_scales = {};
   };
 };
 
@@ -64,6 +71,9 @@ struct QkNorm {
 // The shape rules of a call; what every implementation checks first.
 Status CheckArgs(const Norm::Desc& desc, const Norm::Args& args);
 Status CheckArgs(const QkNorm::Desc& desc, const QkNorm::Args& args);
+
+// Kernels that make no codes decline forms with some.
+Support GivesPlainRows(const Norm::Desc& desc);
 
 Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts& facts);
 Status RefNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args);

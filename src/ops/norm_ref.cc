@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "ops/element.h"
@@ -29,6 +30,20 @@ Support CheckNumbers(DType activation, float eps) {
   return Support::Yes();
 }
 
+// A row of what the norm gives, in the forms that are wanted.
+void Give(const Norm::Desc& desc, const Norm::Args& args, int64_t token, std::vector<float>& row) {
+  std::vector<std::byte> rounded(RowBytes(desc.activation, row.size()));
+  for (int64_t i = 0; i < desc.hidden; ++i) {
+    StoreElement(desc.activation, rounded.data(), i, row[i]);
+    row[i] = LoadElement(desc.activation, rounded.data(), i);
+  }
+  if (desc.form != RowForm::kCodes)
+    std::memcpy(RowData(args.out, token), rounded.data(), rounded.size());
+  if (desc.form == RowForm::kPlain) return;
+  CodeRow(row, RowData(args.codes, token), args.code_scales.ptr<float>() + token,
+          args.code_scales.strides[0]);
+}
+
 }  // namespace
 
 Support RefNormSupports(const Norm::Desc& desc, const device::DeviceFacts&) {
@@ -53,17 +68,15 @@ Status RefNorm(device::Stream&, const Norm::Desc& desc, const Norm::Args& args) 
       row[i] = LoadElement(SumDType(desc), residual, i);
     }
     if (desc.kind == NormKind::kNone) {
-      for (int64_t i = 0; i < desc.hidden; ++i) {
-        StoreElement(desc.activation, RowData(args.out, t), i, row[i]);
-      }
+      Give(desc, args, t, row);
       continue;
     }
     if (desc.kind == NormKind::kLayer) Center(row.data(), desc.hidden);
     const float inverse = InverseRms(row.data(), desc.hidden, desc.eps);
     for (int64_t i = 0; i < desc.hidden; ++i) {
-      const float value = row[i] * inverse * weight[i] + (bias != nullptr ? bias[i] : 0.0f);
-      StoreElement(desc.activation, RowData(args.out, t), i, value);
+      row[i] = row[i] * inverse * weight[i] + (bias != nullptr ? bias[i] : 0.0f);
     }
+    Give(desc, args, t, row);
   }
   return OkStatus();
 }

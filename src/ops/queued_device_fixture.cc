@@ -236,8 +236,11 @@ void QueuedDevice::MirrorOne() {
   if (I >= list.size()) return;
   const auto graphs =
       piecewise_op_ == Op::kName ? device::GraphSupport::kPiecewise : device::GraphSupport::kFull;
+  const bool fast =
+      reference_products_ && (std::is_same_v<Op, Linear> || std::is_same_v<Op, GroupedLinear>);
   ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic, graphs,
-                list[I].slow, std::is_same_v<Op, Linear> ? &ScratchOf<Op> : nullptr});
+                fast ? nullptr : list[I].slow,
+                std::is_same_v<Op, Linear> ? &ScratchOf<Op> : nullptr});
   if (const auto* packing = cpu_->ops().Attached<LinearPacking>(list[I].name)) {
     ops_.Attach(list[I].name, *packing);
   }
@@ -283,6 +286,7 @@ Status QueuedDevice::RunQueued(device::Stream& stream, const typename Op::Desc& 
 QueuedDevice::QueuedDevice(const Options& options)
     : checks_each_op_(options.check_each_op),
       piecewise_op_(options.piecewise_op),
+      reference_products_(options.reference_products),
       scratch_excess_(options.scratch_excess),
       ops_(&facts_),
       state_(new State) {
@@ -302,11 +306,19 @@ QueuedDevice::QueuedDevice(const Options& options)
   facts_.captures_host_calls = options.captures_host_calls;
   facts_.memory_bytes = options.memory_bytes;
   Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
-         PlaceTokens, Linear, Norm, QkNorm, RopeKv, Attention, LatentAttention, IndexScores, TopK,
-         ShortConv, GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate, SigmoidGateScaleAdd,
-         GaussianTopK, PredictStreams, CorrectStreams, LevelStreams, RouteExperts,
-         FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts, CombineExperts,
-         Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+         PlaceTokens, Linear, GroupQuant, Norm, QkNorm, RopeKv, Attention, LatentAttention,
+         IndexScores, TopK, ShortConv, GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate,
+         SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams, LevelStreams,
+         RouteExperts, FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts,
+         CombineExperts, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+  if (options.reference_products) {
+    CHECK(ops_.ForceAll("linear=ref_linear,grouped_linear=ref_grouped_linear,norm=ref_norm,"
+                        "gated_activation=ref_gated_activation")
+              .ok());
+  }
+  for (const char* name : {"ref_linear", "ref_grouped_linear"}) {
+    if (options.takes_codes) ops_.Attach(name, TakesCodedRows{});
+  }
 }
 
 Result<std::unique_ptr<device::Stream>> QueuedDevice::CreateStream() {

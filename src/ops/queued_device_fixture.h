@@ -27,6 +27,9 @@ class QueuedDevice : public device::Device {
     bool check_each_op = false;
     bool captures_host_calls = true;
     std::string piecewise_op;  // an op that graphs cannot hold
+    // Products and what makes their rows are the references, which say that they are fast. These
+    // products take rows as codes where `takes_codes` says so.
+    bool reference_products = false, takes_codes = false;
     // Of a linear's call, for each row, beside what it says that it needs.
     int64_t scratch_excess = 0;
   };
@@ -95,6 +98,7 @@ class QueuedDevice : public device::Device {
 
   const bool checks_each_op_;
   const std::string piecewise_op_;
+  const bool reference_products_;
   const int64_t scratch_excess_;
   device::DeviceFacts facts_;
   OpTable ops_;

@@ -11,6 +11,7 @@
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
+#include "ops/group_quant.h"
 #include "ops/grouped_linear.h"
 #include "ops/index_scores.h"
 #include "ops/latent_attention.h"
@@ -54,10 +55,13 @@ inline TensorList TensorsOf(const KeepGuesses::Args& a) {
   return {&a.outputs, &a.slots, &a.target_ids, &a.known, &a.ids, &a.first};
 }
 inline TensorList TensorsOf(const Linear::Args& a) {
-  return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out};
+  return {&a.x, &a.weight->data, &a.bias, &a.residual, &a.out, &a.x_scales};
+}
+inline TensorList TensorsOf(const GroupQuant::Args& a) {
+  return {&a.x, &a.counts, &a.codes, &a.scales};
 }
 inline TensorList TensorsOf(const Norm::Args& a) {
-  return {&a.x, &a.residual, &a.weight, &a.bias, &a.out};
+  return {&a.x, &a.residual, &a.weight, &a.bias, &a.out, &a.codes, &a.code_scales};
 }
 inline TensorList TensorsOf(const QkNorm::Args& a) { return {&a.qkv, &a.q_weight, &a.k_weight}; }
 inline TensorList TensorsOf(const RopeKv::Args& a) {
@@ -115,7 +119,7 @@ inline TensorList TensorsOf(const GroupExperts::Args& a) {
   return {&a.ids, &a.starts, &a.tokens, &a.places, &a.counts, &a.counted};
 }
 inline TensorList TensorsOf(const GroupedLinear::Args& a) {
-  return {&a.x, &a.tokens, &a.starts, &a.weight->data, &a.bias, &a.out};
+  return {&a.x, &a.tokens, &a.starts, &a.weight->data, &a.bias, &a.out, &a.x_scales};
 }
 inline TensorList TensorsOf(const ScaleExperts::Args& a) { return {&a.x, &a.weights, &a.places}; }
 inline TensorList TensorsOf(const CombineExperts::Args& a) {

@@ -12,6 +12,7 @@
 #include "backend/cpu/streams/impls.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
+#include "ops/group_quant.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
 
@@ -20,6 +21,11 @@ namespace sluice::cpu {
 void RegisterCpuOps(ops::OpTable& table) {
   RegisterNorm(table);
   RegisterActivation(table);
+  // No product of the CPU reads codes that another op has made.
+  table.Add<ops::GroupQuant>({.name = "ref_per_token_group_quant",
+                              .supports = &ops::RefGroupQuantSupports,
+                              .run = &ops::RefGroupQuant,
+                              .slow = &ops::PlainLoops<ops::GroupQuant>});
   RegisterRopeKv(table);
   // Rows are copied or dequantized once per token: nothing to gain beside the other ops.
   table.Add<ops::Embedding>({"ref_embedding", &ops::RefEmbeddingSupports, &ops::RefEmbedding});

@@ -3,6 +3,7 @@
 #include "backend/cuda/ops.h"
 
 #include "backend/cuda/cuda_test.h"
+#include "backend/cuda/rope_kv/impls.h"
 #include "ops/conformance_case.h"
 
 namespace sluice::cuda {
@@ -64,6 +65,11 @@ TEST_F(CudaOpsTest, LongRowsAreNormalizedAsTheReferenceDoes) {
       EXPECT_TRUE(near.ok) << hidden << ": " << near.what;
     }
   }
+}
+
+// Thread blocks that go through their code once before they have inputs, and many that don't.
+TEST_F(CudaOpsTest, ManyCasesOfRopeAgreeWithTheReference) {
+  EXPECT_EQ(Verify(*device_, &RegisterRopeKv, 200), "");
 }
 
 // The same row in every place of every batch, for each op that has sums.

@@ -231,6 +231,20 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
 
 }  // namespace
 
+ops::CodedRows CodesIn(const ops::Tensor& memory, int64_t width) {
+  CHECK(Info(memory.dtype).bytes > 1 && memory.dims[1] >= width && width % 4 == 0, width, " of ",
+        memory.dims[1], " in ", Name(memory.dtype));
+  const int64_t rows = memory.dims[0], groups = (width + ops::kCodeGroup - 1) / ops::kCodeGroup;
+  const auto codes = static_cast<size_t>(rows * width);
+  device::View view{memory.data, codes, memory.memory, memory.device};
+  ops::CodedRows coded;
+  coded.codes = ops::Dense(view, DType::kF8E4M3, {rows, width});
+  view.data += codes;
+  view.bytes = static_cast<size_t>(rows * groups) * sizeof(float);
+  coded.scales = ops::Dense(view, DType::kF32, {groups, rows});
+  return coded;
+}
+
 size_t Activations::Bytes(const files::ModelConfig& config, const ModelOptions& options) {
   return Lay(nullptr, config, options, 0, 0).bytes;
 }

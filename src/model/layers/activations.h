@@ -4,10 +4,16 @@
 
 #include "files/model_config.h"
 #include "model/forward.h"
+#include "model/layers/fused_linear.h"
 #include "model/model.h"
+#include "ops/group_quant.h"
 #include "ops/tensor.h"
 
 namespace sluice::model::layers {
+
+// Room for the codes and scales of rows of `width` numbers in the memory of as many rows that are
+// as wide at least. REQUIRES: those are no codes; width is a multiple of 4.
+ops::CodedRows CodesIn(const ops::Tensor& memory, int64_t width);
 
 struct Activations {
   ops::Tensor hidden;  // [tokens, hidden]: the residual stream, of its own type (ResidualDType)
@@ -18,6 +24,8 @@ struct Activations {
   // model has none.
   ops::Tensor layer_inputs;
   ops::Tensor normed;  // [tokens, hidden]
+  // Of normed, where the norm that was last gave codes: in its memory, or beside it in branch's.
+  ops::CodedRows normed_codes;
   ops::Tensor branch;  // [tokens, hidden]: a block's output before its post-norm
   // [tokens, (q_heads + 2 kv_heads) * head_dim], as wide as the layer with the widest heads needs:
   // attention makes tensors of its own size of these, q and attended. Where attention has a gate,
@@ -71,6 +79,9 @@ struct Activations {
   // [tokens, 2 * hidden], of a head that guesses tokens alone: normed hidden states, then normed
   // embeddings; in the memory of normed and branch, which are written later.
   ops::Tensor joined;
+
+  // What a block's first products read.
+  LinearRows normed_rows() const { return {normed, normed_codes}; }
 
   // Bytes for options.max_tokens tokens and options.max_logits_rows rows.
   static size_t Bytes(const files::ModelConfig& config, const ModelOptions& options);

@@ -182,7 +182,7 @@ Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
 
 Status Attention::WriteKv(ForwardContext& context, const DeviceBatch& batch,
                           const Activations& a) const {
-  SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed, {}, a.qkv_gate));
+  SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed_rows(), {}, a.qkv_gate));
   // Where norms stand behind the rotation, K goes to the cache once more, normalized.
   if (rotate_.bound())
     SLUICE_RETURN_IF_ERROR(rotate_(*context.stream, RopeArgs(context, batch, a)));

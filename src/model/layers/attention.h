@@ -33,13 +33,14 @@ class Attention {
   static Result<Attention> Make(const Binder& binder, int layer, const batch::KvGroup& group,
                                 int group_index, const AttentionTables& tables);
 
-  // out = output matrix of the attention over widest.normed (+ residual). Uses its qkv_gate, q,
-  // attended.
+  // out = output matrix of the attention over widest.normed_rows() (+ residual). Uses its qkv_gate,
+  // q, attended.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& widest,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
-  // The first half of that: K and V of widest.normed go to the cache, and no more is done.
+  // The first half of that: K and V of a.normed_rows() go to the cache, and no more is done.
   // REQUIRES: all layers have heads of one size.
   Status WriteKv(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
+  RowsRead reads() const { return qkv_.reads(); }
 
  private:
   // Tensors of this layer's heads in the memory of those of the widest.

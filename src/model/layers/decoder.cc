@@ -60,6 +60,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   model->adds_to_normed_ = info.adds_to_normed;
   model->branch_is_free_ =
       !after && !config.parallel_norms && config.experts.shared_width == 0 && !config.pooling;
+  SLUICE_RETURN_IF_ERROR(model->WireCodes(binder));
   SLUICE_RETURN_IF_ERROR(model->MakeEnd(binder));
   for (int head = 0; head < model->options_.mtp_heads; ++head) {
     const int layer = config.num_layers + head, group = model->group_of(layer);
@@ -102,6 +103,34 @@ Status Decoder::AddLayerInput(const Binder& binder, int layer) {
   SLUICE_ASSIGN_OR_RETURN(LayerInput input, LayerInput::Make(binder, layer));
   return AddBlock(binder, std::move(sum), Body(std::move(input)),
                   StrCat("layers.", layer, ".layer_input_post_norm"));
+}
+
+Status Decoder::WireCodes(const Binder& binder) {
+  const auto reads = [](const Block& block) {
+    return std::visit(
+        []<class Body>(const Body& body) {
+          if constexpr (requires { body.reads(); }) return body.reads();
+          return RowsRead();
+        },
+        block.body);
+  };
+  if (adds_to_normed_) return OkStatus();
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (!blocks_[i].before.bound()) continue;
+    RowsRead all = reads(blocks_[i]);
+    for (size_t j = i + 1; j < blocks_.size() && !blocks_[j].before.bound(); ++j) {
+      const RowsRead more = reads(blocks_[j]);
+      all = {.plain = all.plain || more.plain, .codes = all.codes || more.codes};
+    }
+    if (!all.codes) continue;
+    // Where routers and shared experts read the same rows, no one writes branch before them.
+    const bool both = std::holds_alternative<ExpertMlp>(blocks_[i].body) &&
+                      blocks_[i].before.of() == Norm::Of::kResidual;
+    if (all.plain && !both) continue;
+    SLUICE_RETURN_IF_ERROR(
+        blocks_[i].before.Give(binder, all.plain ? ops::RowForm::kBoth : ops::RowForm::kCodes));
+  }
+  return OkStatus();
 }
 
 Status Decoder::MakeEnd(const Binder& binder) {
@@ -242,7 +271,10 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   std::span<const int> wanted = outputs.layers;
   int layer = 0;
   for (const Block& block : blocks_) {
-    if (block.before.bound()) SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+    if (block.before.bound()) {
+      a.normed_codes = block.before.CodesOf(a);
+      SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+    }
     if (block.keep.bound()) SLUICE_RETURN_IF_ERROR(block.keep(stream, a));
     const bool adds = !block.after.bound() && !block.waits;
     // Where hidden states of a layer are wanted its last block leaves them, and the block behind

@@ -71,6 +71,8 @@ class Decoder : public Model {
   Status AddFeedForward(const Binder& binder, int layer);
   // Appends what layer `layer` makes of its inputs, if the model has such.
   Status AddLayerInput(const Binder& binder, int layer);
+  // Lets the norms before blocks give codes to those that read some.
+  Status WireCodes(const Binder& binder);
   // The norm `name`, in place of the residual stream; unbound where the factor is 0.
   Result<Norm> KeptNorm(const Binder& binder, int layer, const char* name, float factor) const;
   // The norm `name` (empty: only the sum) of the residual stream, to which what blocks have not

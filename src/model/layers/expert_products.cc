@@ -1,5 +1,7 @@
 #include "model/layers/expert_products.h"
 
+#include <algorithm>
+
 #include "base/str_cat.h"
 #include "model/layers/mlp.h"
 
@@ -28,6 +30,14 @@ Result<ExpertProducts> ExpertProducts::Make(const Binder& binder, int layer, int
         products.plain_,
         binder.Bind<ops::PlainActivation>(
             {.kind = ActivationOf(config), .activation = activation, .width = width}));
+  } else if (products.down_.takes_codes) {
+    // Of all places, as many have a token as the last expert's places end at.
+    SLUICE_ASSIGN_OR_RETURN(products.coded_,
+                            binder.Bind<ops::GroupQuant>({.activation = activation,
+                                                          .width = width,
+                                                          .gated = true,
+                                                          .kind = ActivationOf(config),
+                                                          .parts = 1}));
   } else {
     SLUICE_ASSIGN_OR_RETURN(
         products.gated_,
@@ -44,6 +54,11 @@ Result<ExpertProducts> ExpertProducts::Make(const Binder& binder, int layer, int
 ExpertProducts::Matrices ExpertProducts::MatricesOf(const Binder& binder, const std::string& name,
                                                     int experts) {
   Matrices matrices = {.weight = binder.Get(name), .bias = {}};
+  matrices.takes_codes = std::all_of(matrices.weight->parts.begin(), matrices.weight->parts.end(),
+                                     [&](const weights::LinearPart& part) {
+                                       return ops::TakesCodes(binder.table, part.grouped.name(),
+                                                              part.grouped.desc().each);
+                                     });
   if (!binder.config.experts.product_biases) return matrices;
   ops::Tensor bias = binder.Get(name + "_bias")->tensor;
   bias.rank = 2;
@@ -56,11 +71,12 @@ ExpertProducts::Matrices ExpertProducts::MatricesOf(const Binder& binder, const 
 }
 
 Status ExpertProducts::Multiply(device::Stream& stream, const Matrices& matrices,
-                                const ops::Tensor& starts, const ops::Tensor& x,
+                                const ops::Tensor& starts, const LinearRows& x,
                                 const ops::Tensor& tokens, const ops::Tensor& out) {
   for (const weights::LinearPart& part : matrices.weight->parts) {
     ops::GroupedLinear::Args args;
-    args.x = x;
+    args.x = x.coded.empty() ? x.plain : x.coded.codes;
+    args.x_scales = x.coded.scales;
     args.tokens = tokens;
     args.starts = starts;
     args.weight = &part.weight;
@@ -87,9 +103,19 @@ Status ExpertProducts::operator()(device::Stream& stream, const Args& args,
     SLUICE_RETURN_IF_ERROR(
         scale_(stream, {.x = inner, .weights = args.weights, .places = a.expert_places}));
   }
-  SLUICE_RETURN_IF_ERROR(plain_.bound() ? plain_(stream, {inner})
-                                        : gated_(stream, {inner, a.expert_gated}));
-  SLUICE_RETURN_IF_ERROR(Multiply(stream, down_, starts, a.expert_gated, {}, a.expert_out));
+  LinearRows made = a.expert_gated;
+  if (plain_.bound()) {
+    SLUICE_RETURN_IF_ERROR(plain_(stream, {inner}));
+  } else if (coded_.bound()) {
+    made = {{}, CodesIn(a.expert_gated, coded_.desc().width)};
+    SLUICE_RETURN_IF_ERROR(coded_(stream, {.x = inner,
+                                           .counts = starts.Rows(group_.desc().experts, 1),
+                                           .codes = made.coded.codes,
+                                           .scales = made.coded.scales}));
+  } else {
+    SLUICE_RETURN_IF_ERROR(gated_(stream, {inner, a.expert_gated}));
+  }
+  SLUICE_RETURN_IF_ERROR(Multiply(stream, down_, starts, made, {}, a.expert_out));
   return combine_(stream, {.y = a.expert_out,
                            .weights = args.weights,
                            .places = a.expert_places,

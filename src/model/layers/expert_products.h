@@ -7,8 +7,10 @@
 
 #include "model/layers/activations.h"
 #include "model/layers/binder.h"
+#include "model/layers/fused_linear.h"
 #include "ops/activation.h"
 #include "ops/experts.h"
+#include "ops/group_quant.h"
 
 namespace sluice::model::layers {
 
@@ -35,17 +37,19 @@ class ExpertProducts {
   struct Matrices {
     const weights::Parameter* weight = nullptr;
     ops::Tensor bias;
+    bool takes_codes = false;
   };
   static Matrices MatricesOf(const Binder& binder, const std::string& name, int experts);
   // out = the products of x, whose rows `tokens` names or which is empty, with `matrices`.
   static Status Multiply(device::Stream& stream, const Matrices& matrices,
-                         const ops::Tensor& starts, const ops::Tensor& x, const ops::Tensor& tokens,
+                         const ops::Tensor& starts, const LinearRows& x, const ops::Tensor& tokens,
                          const ops::Tensor& out);
 
   Matrices first_, down_;
   ops::Bound<ops::GroupExperts> group_;
   ops::Bound<ops::ScaleExperts> scale_;  // unbound: weights are on what experts give
   ops::Bound<ops::GatedActivation> gated_;
+  ops::Bound<ops::GroupQuant> coded_;       // instead, where down reads codes
   ops::Bound<ops::PlainActivation> plain_;  // instead, where experts have no gate
   ops::Bound<ops::CombineExperts> combine_;
 };

@@ -31,6 +31,14 @@ Result<Mlp> Mlp::Make(const Binder& binder, const std::string& prefix, int64_t w
     SLUICE_ASSIGN_OR_RETURN(mlp.plain_,
                             binder.Bind<ops::PlainActivation>(
                                 {.kind = kind, .activation = activation, .width = width}));
+  } else if (mlp.down_.reads().codes) {
+    SLUICE_ASSIGN_OR_RETURN(mlp.coded_,
+                            binder.Bind<ops::GroupQuant>({.activation = activation,
+                                                          .width = width,
+                                                          .gated = true,
+                                                          .kind = kind,
+                                                          .gate_scale = config.mlp_gate_scale,
+                                                          .out_scale = config.mlp_inner_scale}));
   } else {
     SLUICE_ASSIGN_OR_RETURN(
         mlp.gated_, binder.Bind<ops::GatedActivation>({.kind = kind,
@@ -53,14 +61,20 @@ Status Mlp::operator()(ForwardContext& context, const DeviceBatch&, const Activa
   device::Stream& stream = *context.stream;
   const ops::Tensor inner = a.gated.Columns(0, width_);
   if (plain_.bound()) {
-    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, inner));
+    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed_rows(), {}, inner));
     SLUICE_RETURN_IF_ERROR(plain_(stream, {inner}));
-  } else {
-    const ops::Tensor gate_up = a.gate_up.Columns(0, 2 * width_);
-    SLUICE_RETURN_IF_ERROR(first_(stream, a.normed, {}, gate_up));
-    if (top_k_.bound()) SLUICE_RETURN_IF_ERROR(top_k_(stream, {.x = gate_up.Columns(0, width_)}));
-    SLUICE_RETURN_IF_ERROR(gated_(stream, {gate_up, inner}));
+    return down_(stream, inner, residual, out);
   }
+  const ops::Tensor gate_up = a.gate_up.Columns(0, 2 * width_);
+  SLUICE_RETURN_IF_ERROR(first_(stream, a.normed_rows(), {}, gate_up));
+  if (top_k_.bound()) SLUICE_RETURN_IF_ERROR(top_k_(stream, {.x = gate_up.Columns(0, width_)}));
+  if (coded_.bound()) {
+    const ops::CodedRows codes = CodesIn(inner, width_);
+    SLUICE_RETURN_IF_ERROR(
+        coded_(stream, {.x = gate_up, .counts = {}, .codes = codes.codes, .scales = codes.scales}));
+    return down_(stream, {{}, codes}, residual, out);
+  }
+  SLUICE_RETURN_IF_ERROR(gated_(stream, {gate_up, inner}));
   return down_(stream, inner, residual, out);
 }
 

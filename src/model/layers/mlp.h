@@ -10,6 +10,7 @@
 #include "model/layers/binder.h"
 #include "model/layers/fused_linear.h"
 #include "ops/activation.h"
+#include "ops/group_quant.h"
 
 namespace sluice::model::layers {
 
@@ -23,15 +24,17 @@ class Mlp {
   static Result<Mlp> Make(const Binder& binder, const std::string& prefix, int64_t width,
                           std::optional<float> deviations = {});
 
-  // out = the block over a.normed (+ residual). Uses a.gate_up and a.gated.
+  // out = the block over a.normed_rows() (+ residual). Uses a.gate_up and a.gated.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
+  RowsRead reads() const { return first_.reads(); }
 
  private:
   int64_t width_ = 0;
   FusedLinear first_, down_;                // first: gate and up, or up alone
-  ops::Bound<ops::GatedActivation> gated_;  // unbound: there is no gate
-  ops::Bound<ops::PlainActivation> plain_;  // unbound: there is one
+  ops::Bound<ops::GatedActivation> gated_;  // unbound: there is no gate, or down reads codes
+  ops::Bound<ops::GroupQuant> coded_;       // the gate's, bound where down reads codes
+  ops::Bound<ops::PlainActivation> plain_;  // bound where there is no gate
   ops::Bound<ops::GaussianTopK> top_k_;     // of the gate; unbound: all of it stays
 };
 

@@ -1,5 +1,6 @@
 #include "model/layers/norm.h"
 
+#include "base/check.h"
 #include "files/architectures.h"
 
 namespace sluice::model::layers {
@@ -34,6 +35,21 @@ Result<Norm> Norm::Make(const Binder& binder, const std::string& name, Of of,
   return norm;
 }
 
+Status Norm::Give(const Binder& binder, ops::RowForm form) {
+  CHECK(of_ == Of::kResidual || (of_ == Of::kSum && form != ops::RowForm::kBoth),
+        "a norm that writes over what it reads");
+  ops::Norm::Desc desc = norm_.desc();
+  desc.form = form;
+  SLUICE_ASSIGN_OR_RETURN(norm_, binder.Bind<ops::Norm>(desc));
+  return OkStatus();
+}
+
+ops::CodedRows Norm::CodesOf(const Activations& a) const {
+  const ops::RowForm form = norm_.desc().form;
+  if (form == ops::RowForm::kPlain) return {};
+  return CodesIn(form == ops::RowForm::kCodes ? a.normed : a.branch, norm_.desc().hidden);
+}
+
 Status Norm::operator()(device::Stream& stream, const Activations& a) const {
   ops::Norm::Args args;
   args.weight = weight_;
@@ -66,6 +82,11 @@ Status Norm::operator()(device::Stream& stream, const Activations& a) const {
       args.x = a.last;
       args.out = a.last_normed;
       break;
+  }
+  if (norm_.desc().form == ops::RowForm::kCodes) args.out = {};
+  if (norm_.desc().form != ops::RowForm::kPlain) {
+    args.codes = a.normed_codes.codes;
+    args.code_scales = a.normed_codes.scales;
   }
   return norm_(stream, args);
 }

@@ -22,6 +22,13 @@ class Norm {
                            const ops::Tensor& scale = {});
 
   bool bound() const { return norm_.bound(); }
+  Of of() const { return of_; }
+  // Makes it give its rows in this form instead of as they are: codes in the memory of a.normed, or
+  // for kBoth in that of a.branch. REQUIRES: kResidual or kSum, and for kBoth kResidual.
+  Status Give(const Binder& binder, ops::RowForm form);
+  // Where a call puts codes; empty where it makes none.
+  ops::CodedRows CodesOf(const Activations& a) const;
+  // REQUIRES: a.normed_codes is CodesOf(a).
   Status operator()(device::Stream& stream, const Activations& a) const;
 
  private:

@@ -19,6 +19,7 @@ class SharedExpert {
   // out = residual + the block over a.normed. Uses a.branch, a.shared_gate and what an Mlp uses.
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
+  RowsRead reads() const { return {.plain = true, .codes = mlp_.reads().codes}; }
 
  private:
   Mlp mlp_;

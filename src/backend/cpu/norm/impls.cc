@@ -13,6 +13,7 @@ using ops::QkNorm;
 
 template <Isa isa>
 ops::Support NormSupports(const Norm::Desc& desc, const device::DeviceFacts& facts) {
+  if (const ops::Support plain = ops::GivesPlainRows(desc); !plain.ok) return plain;
   const ops::Support support = NeedsIsaAndF32(isa, desc.activation, facts);
   return support.ok ? ops::RefNormSupports(desc, facts) : support;
 }

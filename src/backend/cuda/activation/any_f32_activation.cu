@@ -1,31 +1,12 @@
 // Activations, gated or alone, and the soft cap: a thread has eight numbers of a row. What makes a
 // gate sparse: a thread block has a row.
+#include "backend/cuda/activation/gates.cuh"
 #include "backend/cuda/activation/params.h"
-#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
+#include "backend/cuda/simt/rehearsal.cuh"
 
 namespace sluice::cuda {
 namespace {
-
-// Without the cancellation of 1 + tanh and 1 + erf near -1.
-__device__ float Activate(uint32_t kind, float x) {
-  constexpr float kTwoSqrt2OverPi = 1.59576912160573071176f;
-  constexpr float kSqrtHalf = 0.70710678118654752440f;
-  if (kind == kSilu) return x / (1.0f + expf(-x));
-  if (kind == kGeluTanh) {
-    return x / (1.0f + expf(-kTwoSqrt2OverPi * (x + 0.044715f * x * x * x)));
-  }
-  if (kind == kGeluErf) return 0.5f * x * erfcf(-x * kSqrtHalf);
-  return x < 0.0f ? 0.0f : x * x;
-}
-
-// Of a gate and the other half. The comparisons let NaN through.
-__device__ float ActivateGate(uint32_t kind, float gate, float up) {
-  if (kind != kClampedSwiglu) return Activate(kind, gate) * up;
-  gate = gate > kSwigluLimit ? kSwigluLimit : gate;
-  up = up > kSwigluLimit ? kSwigluLimit : up < -kSwigluLimit ? -kSwigluLimit : up;
-  return gate / (1.0f + expf(-kSwigluSlope * gate)) * (up + 1.0f);
-}
 
 // The row and the first column of this thread's group; false when there is none.
 __device__ bool TakeGroup(int64_t rows, int64_t columns, int64_t* row, int64_t* first) {
@@ -38,16 +19,26 @@ __device__ bool TakeGroup(int64_t rows, int64_t columns, int64_t* row, int64_t* 
 
 template <class T>
 __device__ void GatedActivation(const GatedActivationParams& p) {
-  int64_t token, first;
-  if (!TakeGroup(p.tokens, p.width, &token, &first)) return;
+  int64_t token, mine;
+  const bool there = TakeGroup(p.tokens, p.width, &token, &mine);
   const T* gate_row = static_cast<const T*>(p.gate_up) + token * p.gate_up_stride;
-  float gate[kGroup], up[kGroup];
-  LoadGroup(gate_row, first, p.width, p.wide != 0, gate);
-  LoadGroup(gate_row + p.width, first, p.width, p.wide != 0, up);
+  bool rehearses = FewBlocks() && p.wide != 0;
+  LetNextBegin();
+#pragma unroll 1
+  for (;; rehearses = false) {
+    if (!rehearses) WaitForInputs();
+    if (!there) return;
+    const int64_t first = rehearses ? 0 : mine;
+    float gate[kGroup], up[kGroup];
+    LoadGroup(rehearses ? OnStage<const T>() : gate_row, first, p.width, p.wide != 0, gate);
+    LoadGroup(rehearses ? OnStage<const T>() : gate_row + p.width, first, p.width, p.wide != 0, up);
 #pragma unroll
-  for (int i = 0; i < kGroup; ++i)
-    gate[i] = ActivateGate(p.kind, gate[i] * p.gate_scale, up[i]) * p.out_scale;
-  StoreGroup(static_cast<T*>(p.out) + token * p.out_stride, first, p.width, p.wide != 0, gate);
+    for (int i = 0; i < kGroup; ++i)
+      gate[i] = ActivateGate(p.kind, gate[i] * p.gate_scale, up[i]) * p.out_scale;
+    T* out = rehearses ? OnStage<T>() : static_cast<T*>(p.out) + token * p.out_stride;
+    StoreGroup(out, first, p.width, p.wide != 0, gate);
+    if (!rehearses) return;
+  }
 }
 
 template <class T>
@@ -97,7 +88,6 @@ __device__ void GaussianTopK(const TopKParams& p) {
 
 #define SLUICE_ACTIVATION(name, type)                                                         \
   extern "C" __global__ void any_f32_gated_activation_##name(const GatedActivationParams p) { \
-    WaitForInputs();                                                                          \
     GatedActivation<type>(p);                                                                 \
   }                                                                                           \
   extern "C" __global__ void any_f32_plain_activation_##name(const PlainActivationParams p) { \

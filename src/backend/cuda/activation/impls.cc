@@ -1,5 +1,7 @@
 #include "backend/cuda/activation/impls.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "backend/cuda/activation/params.h"
@@ -7,12 +9,14 @@
 #include "backend/cuda/by_type.h"
 #include "base/check.h"
 #include "ops/activation.h"
+#include "ops/group_quant.h"
 
 namespace sluice::cuda {
 namespace {
 
 using ops::GatedActivation;
 using ops::GaussianTopK;
+using ops::GroupQuant;
 using ops::PlainActivation;
 using ops::SoftCap;
 
@@ -123,11 +127,66 @@ Status RunTopK(device::Stream& stream, const GaussianTopK::Desc& desc,
   return Launch(stream, kTopK(desc.activation), shape, params);
 }
 
+constexpr KernelByType kGroupQuant =
+    SLUICE_KERNEL_BY_TYPE("any_f32_group_quant", "any_f32_group_quant");
+constexpr int64_t kGroupQuantWidthMax = int64_t{1} << 24;
+
+ops::Support GroupQuantSupports(const GroupQuant::Desc& desc, const device::DeviceFacts& facts) {
+  if (const ops::Support support = ops::RefGroupQuantSupports(desc, facts); !support.ok)
+    return support;
+  if (!KindOf(desc.kind)) return ops::Support::No(StrCat("has no ", Name(desc.kind)));
+  const bool power = (desc.group & (desc.group - 1)) == 0;
+  if (!power || desc.group < 16 || desc.group > 256) {
+    return ops::Support::No(
+        StrCat("groups of ", desc.group, " elements; 16, 32, 64, 128 and 256 are known"));
+  }
+  if (desc.width > kGroupQuantWidthMax)
+    return ops::Support::No(StrCat("rows of ", desc.width, "; up to ", kGroupQuantWidthMax));
+  return ops::Support::Yes();
+}
+
+Status RunGroupQuant(device::Stream& stream, const GroupQuant::Desc& desc,
+                     const GroupQuant::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const std::optional<ActivationKind> kind = KindOf(desc.kind);
+  CHECK(kind.has_value(), Name(desc.kind));
+  const int64_t rows = args.x.dims[0];
+  if (rows > std::numeric_limits<int>::max())
+    return InvalidArgument(StrCat(GroupQuant::kName, ": ", rows, " rows are too many"));
+  const bool up_too = !desc.gated || desc.width * Info(desc.activation).bytes % 16 == 0;
+  const GroupQuantParams params = {
+      .x = args.x.data,
+      .counts = args.counts.ptr<int32_t>(),
+      .codes = reinterpret_cast<uint8_t*>(args.codes.data),
+      .scales = args.scales.data,
+      .x_stride = args.x.strides[0],
+      .codes_stride = args.codes.strides[0],
+      .scales_stride = args.scales.strides[0],
+      .of_part = desc.parts > 0 ? std::max<int64_t>(rows / desc.parts, 1) : rows,
+      .width = static_cast<int32_t>(desc.width),
+      .lanes = static_cast<int32_t>(desc.group / 8),
+      .gate_scale = desc.gate_scale,
+      .out_scale = desc.out_scale,
+      .kind = *kind,
+      .gated = desc.gated,
+      .int8 = desc.codes == DType::kI8,
+      .ue8m0 = desc.ue8m0,
+      .wide = RowsBeginAt(args.x, 16) && up_too,
+      .wide_codes = RowsBeginAt(args.codes, 8)};
+  LaunchShape shape;
+  shape.grid[0] = static_cast<unsigned>(rows);
+  shape.grid[1] = BlocksFor(BlocksFor(desc.width, 8), kActivationThreads);
+  shape.block[0] = kActivationThreads;
+  return Launch(stream, kGroupQuant(desc.activation), shape, params);
+}
+
 }  // namespace
 
 void RegisterActivation(ops::OpTable& table) {
   table.Add<GatedActivation>({"any_f32_gated_activation", &GatedActivationSupports,
                               &RunGatedActivation, ops::Arithmetic::kF32});
+  table.Add<GroupQuant>({"any_f32_per_token_group_quant", &GroupQuantSupports, &RunGroupQuant,
+                         ops::Arithmetic::kF32});
   table.Add<PlainActivation>({"any_f32_plain_activation", &PlainActivationSupports,
                               &RunPlainActivation, ops::Arithmetic::kF32});
   table.Add<SoftCap>(

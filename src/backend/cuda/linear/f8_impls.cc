@@ -24,9 +24,9 @@ size_t ScratchBytes(const Linear::Desc& desc, const ops::StepLimits& limits,
       .bytes;
 }
 
-// Two launches for every m: x becomes F8, then the product.
+// Two launches for every m where x is not codes yet: it becomes some, then the product.
 Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
+  SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor, true));
   const int64_t m = args.x.dims[0];
   if (m == 0) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc, args));
@@ -43,6 +43,7 @@ void RegisterF8Linear(ops::OpTable& table) {
                      .run = &Run,
                      .arithmetic = ops::Arithmetic::kAsReference,
                      .scratch_bytes = &ScratchBytes});
+  table.Attach("sm90_f8_linear", ops::TakesCodedRows{});
 }
 
 }  // namespace sluice::cuda

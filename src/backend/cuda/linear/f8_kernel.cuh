@@ -39,8 +39,6 @@ struct F8Linear {
   static constexpr int kScaleWarps = kGroups == 1 ? 1 : 2;
   static constexpr int kLaneScales = kUnits * kTokens / 32 / kScaleWarps;
   static constexpr int kLaneUnits = kTokens >= 32 ? kUnits : kLaneScales;  // that they are of
-  // Stages whose scales a lane has asked for; with few tokens a stage is read faster than a scale.
-  static constexpr int kScalesAhead = kTokens <= 16 ? 4 : 2;
   static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
 
   const F8LinearParams& p;
@@ -198,33 +196,25 @@ struct F8Linear {
   struct StageScales {
     float x[kLaneScales], w[kLaneUnits][kScaleBlocks];
   };
-  // One warp, which fetches x, makes scales, or both. Scales are asked for kScalesAhead stages
-  // before they are needed, and those of W's first ones before the wait for x.
+  // One warp, which fetches x, makes scales, or both.
   template <bool kFetches, bool kScalesToo>
   __device__ void BringTokens() {
     if (kFetches && lane == 0) PrefetchMap(&p.x);
+    WaitForInputs();
     const int rank = kCluster > 1 ? static_cast<int>(ClusterRank()) : 0;
-    StageScales scales[kScalesAhead];
-    bool waited = kGrouped || kTokens > 16;
-    if (waited) WaitForInputs();
     ForTiles([&](const F8Tile& tile) {
+      // Each has every second stage, whose scales are asked for two stages before they are needed.
+      // More ahead is faster where the same product runs again and again, and slower in a model:
+      // its code is longer, and comes from memory.
+      StageScales even, odd;
       if constexpr (kScalesToo) {
-#pragma unroll
-        for (int i = 0; i < kScalesAhead; ++i) LoadWeightScales(i * kUnits, tile, scales[i]);
-      }
-      if (!waited) WaitForInputs();
-      waited = true;
-      if constexpr (kScalesToo) {
-#pragma unroll
-        for (int i = 0; i < kScalesAhead; ++i) LoadTokenScales(i * kUnits, tile, scales[i]);
+        LoadScales(0, tile, even);
+        LoadScales(kUnits, tile, odd);
       }
 #pragma unroll 1
-      for (int unit = 0; unit < units; unit += kScalesAhead * kUnits) {
-#pragma unroll
-        for (int i = 0; i < kScalesAhead; ++i) {
-          const int at = unit + i * kUnits;
-          if (i == 0 || at < units) FetchStage<kFetches, kScalesToo>(at, tile, rank, scales[i]);
-        }
+      for (int unit = 0; unit < units; unit += 2 * kUnits) {
+        FetchStage<kFetches, kScalesToo>(unit, tile, rank, even);
+        if (unit + kUnits < units) FetchStage<kFetches, kScalesToo>(unit + kUnits, tile, rank, odd);
       }
     });
   }
@@ -236,8 +226,7 @@ struct F8Linear {
     if (kFetches && lane == 0) FetchTokens(unit, count, tile.token, rank);
     if constexpr (kScalesToo) {
       StoreScales(scales);
-      LoadWeightScales(unit + kScalesAhead * kUnits, tile, scales);
-      LoadTokenScales(unit + kScalesAhead * kUnits, tile, scales);
+      LoadScales(unit + 2 * kUnits, tile, scales);
       __syncwarp();
     }
     const int rows = !kFetches ? 0 : kCluster > 1 ? kTokens : p.x_rows;
@@ -267,19 +256,17 @@ struct F8Linear {
     return first + 32 * i % kTokens + lane;
   }
   // A kind of scales that does not differ along k counts as 1 here.
-  __device__ __forceinline__ void LoadTokenScales(int unit, const F8Tile& tile,
-                                                  StageScales& scales) const {
+  __device__ __forceinline__ void LoadScales(int unit, const F8Tile& tile,
+                                             StageScales& scales) const {
     const float* const x = p.x_scales + int64_t{unit} * p.x_scale_stride + tile.token;
+    const int behind = p.m - 1 - tile.token;  // no token is behind it, nor a scale
 #pragma unroll
     for (int i = 0; i < kLaneScales; ++i) {
       const int of_unit = ScaledUnit(i);
       scales.x[i] = p.x_blocks && unit + of_unit < units
-                        ? x[int64_t{of_unit} * p.x_scale_stride + ScaledToken(i)]
+                        ? x[int64_t{of_unit} * p.x_scale_stride + min(ScaledToken(i), behind)]
                         : 1.0f;
     }
-  }
-  __device__ __forceinline__ void LoadWeightScales(int unit, const F8Tile& tile,
-                                                   StageScales& scales) const {
     const int last = (p.n - 1) / kF8Unit, block = tile.expert * (last + 1);
 #pragma unroll
     for (int i = 0; i < kLaneUnits; ++i) {

@@ -68,6 +68,20 @@ ops::Support SupportsF8(const Linear::Desc& desc) {
   return ops::Support::Yes();
 }
 
+namespace {
+
+Result<F8Codes> GivenCodes(const Linear::Args& args) {
+  if (!RowsBeginAt(args.x, kWide)) {
+    return InvalidArgument(
+        StrCat("linear: rows of codes must begin at multiples of ", kWide, " bytes"));
+  }
+  // The stride of one row, which is read at no other, is whatever it is.
+  const int64_t row_bytes = args.x.dims[0] > 1 ? args.x.strides[0] : args.x.dims[1];
+  return F8Codes{args.x.data, row_bytes, args.x_scales.ptr<float>(), args.x_scales.strides[0]};
+}
+
+}  // namespace
+
 Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
                            const Linear::Args& args, const Grouping* grouping) {
   const int64_t m = args.out.dims[0];
@@ -77,6 +91,7 @@ Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
     return InvalidArgument(
         StrCat("linear: a weight in F8 with scales must begin at a multiple of ", kWide, " bytes"));
   }
+  if (!args.x_scales.empty()) return GivenCodes(args);
   const F8Scratch layout = F8ScratchOf(m, desc.k, desc.x_scales == ActivationScales::kBlock);
   SLUICE_ASSIGN_OR_RETURN(std::byte * scratch, Scratch(stream, layout.bytes));
   auto* const scales = reinterpret_cast<float*>(scratch + layout.scales);
@@ -96,7 +111,7 @@ Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
   const LaunchShape shape = QuantizeShape(desc, m);
   SLUICE_RETURN_IF_ERROR(
       Launch(stream, {"sm90_f8_quantize", QuantizeFunction(desc.x_scales)}, shape, params));
-  return F8Codes{scratch, fixed ? params.scale : scales, layout.scale_stride};
+  return F8Codes{scratch, desc.k, fixed ? params.scale : scales, layout.scale_stride};
 }
 
 Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args,
@@ -132,7 +147,7 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
       params.w, MapBytes(args.weight->data.data, matrices * desc.n, desc.k, desc.k, plan.rows));
   params.x_rows = plan.kernel->tokens / plan.kernel->cluster;
   if (plan.kernel->cluster == 1) params.x_rows = std::min(params.x_rows, params.m);
-  SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, desc.k, params.x_rows));
+  SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, x.row_bytes, params.x_rows));
   const LaunchShape shape = {.grid = {plan.blocks},
                              .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
                              .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};

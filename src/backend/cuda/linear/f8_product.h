@@ -8,10 +8,11 @@
 
 namespace sluice::cuda {
 
-// x as codes, dense rows by place where it is grouped, and their scales, in the stream's scratch
-// memory.
+// x as codes, rows by place where it is grouped, and their scales: what was given as such, or else
+// dense rows in the stream's scratch memory.
 struct F8Codes {
   const std::byte* codes = nullptr;
+  int64_t row_bytes = 0;
   const float* scales = nullptr;  // [1], [m], or by unit of k and then token
   int64_t scale_stride = 0;       // from unit to unit
 };

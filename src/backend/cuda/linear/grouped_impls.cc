@@ -90,11 +90,14 @@ ops::Support SupportsF8Grouped(const GroupedLinear::Desc& desc, const device::De
 
 Status RunF8(device::Stream& stream, const GroupedLinear::Desc& desc,
              const GroupedLinear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor, true));
   if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
   const Grouping grouping = GroupingOf(desc, args);
-  const Linear::Args each = {
-      .x = args.x, .weight = args.weight, .bias = args.bias, .out = args.out};
+  const Linear::Args each = {.x = args.x,
+                             .weight = args.weight,
+                             .bias = args.bias,
+                             .out = args.out,
+                             .x_scales = args.x_scales};
   SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc.each, each, &grouping));
   const F8Plan plan = PlanF8({.m = args.out.dims[0],
                               .n = desc.each.n,
@@ -119,6 +122,7 @@ void RegisterGroupedLinear(ops::OpTable& table) {
                             .run = &RunF8,
                             .arithmetic = ops::Arithmetic::kAsReference,
                             .scratch_bytes = &F8ScratchBytes});
+  table.Attach("sm90_f8_grouped_linear", ops::TakesCodedRows{});
   Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_grouped_linear",
                                                     ops::Arithmetic::kBf16);
   Implementation<LinearArithmetic::kF16>::Register(table, "sm90_f16_grouped_linear",

@@ -1,53 +1,11 @@
 // x as codes in F8_E4M3: code = x / scale, to the nearest even, at most +-448. A row's codes and
 // scales depend on that row alone.
-#include <cuda_fp8.h>
-
 #include "backend/cuda/linear/f8_params.h"
+#include "backend/cuda/simt/codes.cuh"
 #include "backend/cuda/simt/dependence.cuh"
-#include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {
 namespace {
-
-constexpr float kF8Max = 448.0f;
-// Divides by one scale many times. The quotient by the reciprocal is corrected once by its
-// remainder, which rounds it as a division does where nothing over- or underflows.
-struct Divider {
-  float scale, reciprocal;
-  bool plain;
-  static __device__ __forceinline__ Divider By(float scale) {
-    return {scale, __frcp_rn(scale), !(scale > 0x1p-60f && scale < 0x1p60f)};
-  }
-  __device__ __forceinline__ float operator()(float x) const {
-    if (plain) return __fdiv_rn(x, scale);
-    const float q = __fmul_rn(x, reciprocal);
-    // What is too large for a code anyway, or no number.
-    if (!(fabsf(q) < 1024.0f)) return q;
-    return __fmaf_rn(__fmaf_rn(-q, scale, x), reciprocal, q);
-  }
-};
-
-__device__ __forceinline__ float MaxOf(const float (&x)[kGroup]) {
-  float most = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kGroup; ++i) most = fmaxf(most, fabsf(x[i]));
-  return most;
-}
-__device__ __forceinline__ float ScaleFor(float most) {
-  return most == 0.0f ? 1.0f : __fdiv_rn(most, kF8Max);
-}
-
-__device__ __forceinline__ void StoreCodes(uint8_t* to, const Divider& divide,
-                                           const float (&x)[kGroup]) {
-  uint32_t words[2] = {};
-#pragma unroll
-  for (int i = 0; i < kGroup; i += 2) {
-    const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(
-        make_float2(divide(x[i]), divide(x[i + 1])), __NV_SATFINITE, __NV_E4M3);
-    words[i / 4] |= static_cast<uint32_t>(two) << i % 4 * 8;
-  }
-  *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
-}
 
 // Calls `visit(first element, its eight)` for a thread's parts of a row.
 template <class T, class Visit>
@@ -68,30 +26,22 @@ __device__ __forceinline__ void ForGroups(const F8QuantizeParams& p, const Visit
 
 template <class T>
 __device__ __forceinline__ void QuantizeBlocks(const F8QuantizeParams& p, uint8_t* codes) {
-  constexpr int kLanes = kF8Unit / kGroup;
+  static_assert(kCodeGroup == kF8Unit);
   ForGroups<T>(p, [&](int first, const float(&x)[kGroup]) {
-    float most = MaxOf(x);
-#pragma unroll
-    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2)
-      most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
-    if (first >= p.k) return;
-    const float scale = ScaleFor(most);
-    StoreCodes(codes + first, Divider::By(scale), x);
-    if (first % kF8Unit == 0)
-      p.scales[int64_t{first / kF8Unit} * p.scale_stride + blockIdx.x] = scale;
+    CodeGroup(codes, p.scales + blockIdx.x, p.scale_stride, first, p.k, true, x);
   });
 }
 
 template <class T>
 __device__ __forceinline__ float RowScale(const F8QuantizeParams& p) {
-  __shared__ float found[kF8QuantizeThreadsMax / 32];
-  float most = 0.0f;
-  ForGroups<T>(p, [&](int, const float(&x)[kGroup]) { most = fmaxf(most, MaxOf(x)); });
-  most = WarpMax(most);
+  __shared__ uint32_t found[kF8QuantizeThreadsMax / 32];
+  uint32_t most = 0;
+  ForGroups<T>(p, [&](int, const float(&x)[kGroup]) { most = max(most, MostOf(x)); });
+  most = MostOfLanes(most, 32);
   if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = most;
   __syncthreads();
-  for (int i = 0; i < static_cast<int>(blockDim.x) / 32; ++i) most = fmaxf(most, found[i]);
-  return ScaleFor(most);
+  for (int i = 0; i < static_cast<int>(blockDim.x) / 32; ++i) most = max(most, found[i]);
+  return ScaleFor(most, kF8Max);
 }
 
 enum class Covers { kTensor, kRow, kBlock };
@@ -104,7 +54,7 @@ __device__ __forceinline__ void Quantize(const F8QuantizeParams& p) {
   if (kCovers == Covers::kRow && threadIdx.x == 0) p.scales[blockIdx.x] = scale;
   const Divider divide = Divider::By(scale);
   ForGroups<T>(p, [&](int first, const float(&x)[kGroup]) {
-    if (first < p.k) StoreCodes(codes + first, divide, x);
+    if (first < p.k) StoreF8Codes(codes, first, p.k, true, divide, x);
   });
 }
 

@@ -13,7 +13,9 @@ using ops::Norm;
 using ops::QkNorm;
 
 constexpr KernelByType kNorm = SLUICE_KERNEL_BY_TYPE("any_f32_norm", "any_f32_norm");
+constexpr KernelByType kNormCodes = SLUICE_KERNEL_BY_TYPE("any_f32_norm", "any_f32_norm_codes");
 constexpr KernelId kF16NormOfF32 = {"any_f32_norm", "any_f32_norm_f16_of_f32"};
+constexpr KernelId kF16NormCodesOfF32 = {"any_f32_norm", "any_f32_norm_codes_f16_of_f32"};
 constexpr KernelByType kQkNorm = SLUICE_KERNEL_BY_TYPE("any_f32_qk_norm", "any_f32_qk_norm");
 
 ops::Support NormSupports(const Norm::Desc& desc, const device::DeviceFacts& facts) {
@@ -21,6 +23,12 @@ ops::Support NormSupports(const Norm::Desc& desc, const device::DeviceFacts& fac
     return ops::Support::No(StrCat("sums in F32 beside ", Name(desc.activation), " activations"));
   }
   return ops::RefNormSupports(desc, facts);
+}
+
+KernelId KernelOf(const Norm::Desc& desc) {
+  const bool coded = desc.form != ops::RowForm::kPlain;
+  if (SumDType(desc) != desc.activation) return coded ? kF16NormCodesOfF32 : kF16NormOfF32;
+  return coded ? kNormCodes(desc.activation) : kNorm(desc.activation);
 }
 
 Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args& args) {
@@ -35,17 +43,20 @@ Status RunNorm(device::Stream& stream, const Norm::Desc& desc, const Norm::Args&
       .bias = args.bias.ptr<float>(),
       .scale = args.scale.ptr<float>(),
       .out = args.out.data,
+      .codes = reinterpret_cast<uint8_t*>(args.codes.data),
+      .code_scales = args.code_scales.ptr<float>(),
       .added_stride = args.x.strides[0],
       .sums_stride = sums.strides[0],
       .out_stride = args.out.strides[0],
+      .codes_stride = args.codes.strides[0],
+      .code_scales_stride = args.code_scales.strides[0],
       .hidden = desc.hidden,
       .eps = desc.eps,
       .center = desc.kind == ops::NormKind::kLayer,
       .wide = wide,
-      .wide_weights = RowsBeginAt(args.weight, 16) && RowsBeginAt(args.bias, 16)};
-  const KernelId kernel =
-      SumDType(desc) != desc.activation ? kF16NormOfF32 : kNorm(desc.activation);
-  return Launch(stream, kernel, NormShape(args.x.dims[0], desc.hidden), params);
+      .wide_weights = RowsBeginAt(args.weight, 16) && RowsBeginAt(args.bias, 16),
+      .wide_codes = RowsBeginAt(args.codes, 8)};
+  return Launch(stream, KernelOf(desc), NormShape(args.x.dims[0], desc.hidden), params);
 }
 
 Status RunQkNorm(device::Stream& stream, const QkNorm::Desc& desc, const QkNorm::Args& args) {

@@ -11,13 +11,17 @@ struct NormParams {
   const float* weight;  // null: the sum alone, without a norm
   const float* bias;    // null: none
   const float* scale;   // one number, of what is added to; null: none
-  void* out;            // may be `added`, or `sums` of its type
+  void* out;            // may be `added`, or `sums` of its type; null: codes alone are wanted
+  uint8_t* codes;       // of what is or would be `out`; null: none are wanted
+  float* code_scales;
   int64_t added_stride, sums_stride, out_stride;
+  int64_t codes_stride, code_scales_stride;
   int64_t hidden;
   float eps;
   uint32_t center;        // LayerNorm
   uint32_t wide;          // every row of activations begins at a multiple of 16 bytes
   uint32_t wide_weights;  // weight and bias do
+  uint32_t wide_codes;    // every row of codes begins at a multiple of 8 bytes
 };
 
 struct QkNormParams {

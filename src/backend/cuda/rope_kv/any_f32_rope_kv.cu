@@ -4,8 +4,8 @@
 #include <cuda_fp8.h>
 
 #include "backend/cuda/rope_kv/params.h"
-#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
+#include "backend/cuda/simt/rehearsal.cuh"
 #include "base/dtype.h"
 
 namespace sluice::cuda {
@@ -88,8 +88,9 @@ __device__ float RowScale(uint32_t format, float largest, bool finite) {
   return all ? largest / max : __uint_as_float(0x7fc00000u);
 }
 
+// In a rehearsal (rehearsal.cuh) of a head that stands nowhere.
 template <class T>
-__device__ void RotateAndWrite(const RopeKvParams& p) {
+__device__ __forceinline__ void RotateAndWrite(const RopeKvParams& p, bool rehearses) {
   const int lane = threadIdx.x % 32, heads = p.q_heads + 2 * p.kv_heads;
   const int64_t index = int64_t{blockIdx.x} * kRopeKvWarps + threadIdx.x / 32;
   const int64_t token = index / heads;
@@ -97,14 +98,22 @@ __device__ void RotateAndWrite(const RopeKvParams& p) {
   if (token >= p.tokens) return;
   const bool is_q = h < p.q_heads, is_v = h >= p.q_heads + p.kv_heads;
   T* head = static_cast<T*>(p.qkv) + token * p.qkv_stride + int64_t{h} * p.head_dim;
+  if (rehearses) head = OnStage<T>();
   Angles angles = {p.rotary_dims > 0 && !is_v, nullptr};
   if (angles.rotates) {
-    const int64_t position = p.positions[token];
+    const int64_t position = rehearses ? 0 : p.positions[token];
     const bool there = position >= 0 && position < p.positions_max;
     if (there) angles.row = p.table + position * p.rotary_dims;
   }
   KvRow row = {};
-  if (!is_q) row = FindRow(p, p.slots[token], is_v, (h - p.q_heads) % p.kv_heads);
+  if (!is_q) {
+    row = FindRow(p, rehearses ? 0 : p.slots[token], is_v, (h - p.q_heads) % p.kv_heads);
+    if (rehearses) {
+      row.data = OnStage<void>();
+      row.first = 0;
+      if (row.scale != nullptr) row.scale = OnStage<float>();
+    }
+  }
   float scale = 1.0f;
   if (row.data != nullptr && row.scale != nullptr && row.width > 0) {
     float largest = 0.0f;
@@ -119,7 +128,8 @@ __device__ void RotateAndWrite(const RopeKvParams& p) {
   }
   T* kept = p.q_out == nullptr ? head : nullptr;
   if (p.q_out != nullptr && is_q)
-    kept = static_cast<T*>(p.q_out) + token * p.q_out_stride + int64_t{h} * p.head_dim;
+    kept = rehearses ? OnStage<T>()
+                     : static_cast<T*>(p.q_out) + token * p.q_out_stride + int64_t{h} * p.head_dim;
   ForRotated(p, head, angles, lane, [&](int i, float value) {
     if (kept != nullptr && !is_v) kept[i] = FromFloat<T>(value);
     if (row.data == nullptr || i >= row.width) return;
@@ -129,13 +139,22 @@ __device__ void RotateAndWrite(const RopeKvParams& p) {
   });
 }
 
+template <class T>
+__device__ void Rotate(const RopeKvParams& p) {
+  bool rehearses = FewBlocks() && p.head_dim * 4 <= static_cast<int>(sizeof(Stage));
+  LetNextBegin();
+#pragma unroll 1
+  for (;; rehearses = false) {
+    if (!rehearses) WaitForInputs();
+    RotateAndWrite<T>(p, rehearses);
+    if (!rehearses) return;
+  }
+}
+
 }  // namespace
 
-#define SLUICE_ROPE_KV(name, type)                                          \
-  extern "C" __global__ void any_f32_rope_kv_##name(const RopeKvParams p) { \
-    WaitForInputs();                                                        \
-    RotateAndWrite<type>(p);                                                \
-  }
+#define SLUICE_ROPE_KV(name, type) \
+  extern "C" __global__ void any_f32_rope_kv_##name(const RopeKvParams p) { Rotate<type>(p); }
 SLUICE_ROPE_KV(f32, float)
 SLUICE_ROPE_KV(f16, __half)
 SLUICE_ROPE_KV(bf16, __nv_bfloat16)

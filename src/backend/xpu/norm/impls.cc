@@ -12,6 +12,7 @@ constexpr const char* kProgram = "norm/any_f32_norm";
 ops::Support NormSupports(const ops::Norm::Desc& desc, const device::DeviceFacts& facts) {
   if (SumDType(desc) != desc.activation)
     return ops::Support::No(StrCat("sums in F32 beside ", Name(desc.activation), " activations"));
+  if (const ops::Support plain = ops::GivesPlainRows(desc); !plain.ok) return plain;
   return ops::RefNormSupports(desc, facts);
 }
 
