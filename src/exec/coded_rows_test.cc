@@ -58,7 +58,7 @@ class CodedRows : public ::testing::TestWithParam<Wired> {};
 
 TEST_P(CodedRows, AreMadeWhereProductsReadThemAndChangeNoBit) {
   const Wired& wired = GetParam();
-  TinyExecutor plain(wired.model, 0, "reference"), coded(wired.model, 0, "codes");
+  TinyExecutor plain(wired.model, {.device = "reference"}), coded(wired.model, {.device = "codes"});
   EXPECT_EQ(Count(plain, "norm", "codes"), 0);
   EXPECT_EQ(Count(plain, ops::GroupQuant::kName, ""), 0);
   EXPECT_EQ(Count(coded, "norm", " to codes"), wired.norms);
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CodedRows,
 
 // Static scales of whole tensors are the product's own.
 TEST(CodedRowsOfAnotherRule, AreNotMade) {
-  TinyExecutor tiny("llama_fp8_static", 0, "codes");
+  TinyExecutor tiny("llama_fp8_static", {.device = "codes"});
   EXPECT_EQ(Count(tiny, "norm", "codes"), 0);
   EXPECT_EQ(Count(tiny, ops::GroupQuant::kName, ""), 0);
 }

@@ -112,13 +112,14 @@ class Oracle {
 class Rig {
  public:
   Rig(const std::string& model, const std::string& device)
-      : tiny_(
-            model, 0, device, device::GraphSupport::kFull, DType::kF16, kDrafts,
-            model == "mimo" ? decltype(exec::Executor::Options::propose)()
-                            : [this](device::Stream& stream, const ops::Tensor& lengths,
-                                     const ops::Tensor& tokens) {
-                                return oracle_.Propose(stream, lengths, tokens);
-                              }) {
+      : tiny_(model, {.device = device,
+                      .draft_tokens = kDrafts,
+                      .propose = model == "mimo"
+                                     ? decltype(exec::Executor::Options::propose)()
+                                     : [this](device::Stream& stream, const ops::Tensor& lengths,
+                                              const ops::Tensor& tokens) {
+                                         return oracle_.Propose(stream, lengths, tokens);
+                                       }}) {
     oracle_.Bind(*tiny_.device);
     schedule::SchedulerOptions options;
     options.max_num_seqs = kSlots;

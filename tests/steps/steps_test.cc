@@ -45,12 +45,14 @@ struct Setting {
   std::string fails = {};
 };
 
+exec::TinyOptions OptionsOf(const Setting& setting) {
+  return {.device = setting.device, .group_blocks = setting.blocks, .draft_tokens = setting.drafts};
+}
+
 class Driver {
  public:
   explicit Driver(const Setting& setting)
-      : setting_(setting),
-        tiny_(setting.model, setting.blocks, setting.device, device::GraphSupport::kFull,
-              DType::kF16, setting.drafts) {
+      : setting_(setting), tiny_(setting.model, OptionsOf(setting)) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = exec::kTestSlots;
     options.max_batch_tokens = setting.batch_tokens;
@@ -64,9 +66,7 @@ class Driver {
     scheduler_ = std::move(scheduler).value();
     runner_ = tiny_.executor.get();
     if (!setting.mirrored) return;
-    other_ = std::make_unique<exec::TinyExecutor>(setting.model, setting.blocks, setting.device,
-                                                  device::GraphSupport::kFull, DType::kF16,
-                                                  setting.drafts);
+    other_ = std::make_unique<exec::TinyExecutor>(setting.model, OptionsOf(setting));
     mirror_ = std::make_unique<MirrorRunner>(*tiny_.executor, *other_->executor);
     runner_ = mirror_.get();
   }

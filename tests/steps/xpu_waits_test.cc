@@ -37,7 +37,7 @@ class XpuWaits : public ::testing::TestWithParam<bool> {};
 TEST_P(XpuWaits, ADecodeStepStopsTheHostOnce) {
   constexpr int kSequences = 3, kSteps = 40;
   constexpr int kWarm = 6;  // until then programs are built and a graph is recorded
-  exec::TinyExecutor tiny("llama", 0, "xpu");
+  exec::TinyExecutor tiny("llama", {.device = "xpu"});
   const xpu::OpenClApi api = CountingDriver();
   const xpu::UseOpenCl use(api);
   batch::StepResult result;
