@@ -110,11 +110,13 @@ void RegisterAll() {
   };
   for (const DType kv : {DType::kBF16, DType::kF8E4M3, DType::kI8})
     add(DType::kBF16, kv, 64, 1, 4096, 128);
-  add(DType::kBF16, DType::kBF16, 64, 1, 1024, 128);
-  add(DType::kBF16, DType::kBF16, 256, 1, 1024, 128);
+  for (const DType kv : {DType::kBF16, DType::kF8E4M3}) {
+    add(DType::kBF16, kv, 64, 1, 1024, 128);
+    add(DType::kBF16, kv, 256, 1, 1024, 128);
+  }
   add(DType::kBF16, DType::kBF16, 16, 1, 8192, 128);
   for (const DType kv : {DType::kBF16, DType::kF8E4M3}) add(DType::kBF16, kv, 64, 1, 8192, 128);
-  add(DType::kBF16, DType::kBF16, 1, 1, 1024, 128);
+  for (const DType kv : {DType::kBF16, DType::kF8E4M3}) add(DType::kBF16, kv, 1, 1, 1024, 128);
   add(DType::kBF16, DType::kBF16, 1, 1, 4096, 128);
   add(DType::kBF16, DType::kBF16, 1, 1, 32768, 128);
   add(DType::kBF16, DType::kBF16, 64, 4, 4096, 128);

@@ -28,6 +28,7 @@ constexpr Kind kKinds[] = {
     {"bf16_window", DType::kBF16, DType::kBF16, 6, 2, 64, true, 300},
     {"bf16_256", DType::kBF16, DType::kBF16, 4, 1, 256},
     {"bf16_group1_cap", DType::kBF16, DType::kBF16, 2, 2, 96, true, 0, 3.0f},
+    {"bf16_group12", DType::kBF16, DType::kBF16, 12, 1, 128},
     {"bf16_all", DType::kBF16, DType::kBF16, 8, 2, 128, false},
     {"f16_80", DType::kF16, DType::kF16, 7, 1, 80},
     {"f16_128_window", DType::kF16, DType::kF16, 4, 1, 128, true, 130},
@@ -205,13 +206,13 @@ TEST_P(AttentionSameness, ARowIsTheSameAloneAndInAnyBatch) {
   }
 }
 
-// Enough sequences of several splits that items are long: then warps of codes take whole splits
-// (stream_attention.cuh), in pieces with 60 sequences, with 260 in whole contexts.
+// So many that each warp of the kernel that streams (stream_attention.cuh) takes several items, and
+// that not all of the plan is near.
 TEST_P(AttentionSameness, DecodeOfManyLongContextsGivesTheBitsOfEachAlone) {
   constexpr int kEnds[] = {1300, 1201, 1025};
   std::vector<std::byte> alone[3];
   for (int i = 0; i < 3; ++i) alone[i] = Run({{2, kEnds[i] - 1, kEnds[i]}});
-  for (const int sequences : {60, 260}) {
+  for (const int sequences : {60, 260, 700}) {
     std::vector<Chunk> chunks;
     for (int s = 0; s < sequences; ++s) chunks.push_back({2, kEnds[s % 3] - 1, kEnds[s % 3]});
     const std::vector<std::byte> together = Run(chunks);
@@ -220,6 +221,50 @@ TEST_P(AttentionSameness, DecodeOfManyLongContextsGivesTheBitsOfEachAlone) {
       EXPECT_TRUE(std::equal(row.begin(), row.end(), together.begin() + s * row.size()))
           << "sequence " << s << " of " << sequences;
     }
+  }
+}
+
+// Padding may leave a step in the shape of decode with several tokens of a sequence.
+TEST_P(AttentionSameness, SeveralTokensInTheShapeOfDecodeGiveTheBitsOfEachAlone) {
+  const std::vector<Chunk> chunks = {{2, 1250, 1257}, {0, 100, 101}, {4, 250, 257}};
+  const Inputs inputs = MakeInputs(chunks, 20, 24, 1000);
+  const Attention::Args args = Upload(inputs);
+  const Status status = Call(memory_->stream(), args);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(RowsOf(args, inputs), Run(chunks));
+}
+
+// Tables of sequences that share their pages: all splits together have no room for partial results,
+// so that a warp takes all splits of some of them.
+TEST_P(AttentionSameness, DecodeWithoutRoomForAllSplitsGivesTheBitsOfEachAlone) {
+  constexpr int kPages = 2000, kEnd = kPages * kBlockTokens;
+  const int64_t slot_bytes = int64_t{4} * desc_.q_heads * (desc_.head_dim + 2);
+  const int sequences = static_cast<int>((int64_t{300} << 20) / slot_bytes * 256 / kEnd);
+  if (desc_.activation == DType::kF32) GTEST_SKIP() << "plain F32 arithmetic is too slow for it";
+  const auto run = [&](int count) {
+    Inputs inputs;
+    inputs.q = Array(desc_.activation, {count, width()});
+    std::vector<int32_t> start = {0}, table;
+    for (int s = 0; s < count; ++s) {
+      start.push_back(s + 1);
+      for (int page = 0; page < kPages; ++page)
+        table.push_back(sequences_[2].blocks[page % sequences_[2].blocks.size()]);
+      const size_t row = RowBytes(desc_.activation, width());
+      std::copy_n(sequences_[2].q.bytes().begin(), row, inputs.q.tensor().data + s * row);
+    }
+    inputs.bytes = RowBytes(desc_.activation, width()) * count;
+    inputs.start = Array::Ints(start);
+    inputs.context = Array::Ints(std::vector<int32_t>(count, kEnd));
+    inputs.table = Array::Ints({count, kPages}, table);
+    const Attention::Args args = Upload(inputs);
+    const Status status = Call(memory_->stream(), args);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return RowsOf(args, inputs);
+  };
+  const std::vector<std::byte> alone = run(1), together = run(sequences);
+  for (int s = 0; s < sequences; ++s) {
+    ASSERT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + s * alone.size()))
+        << "sequence " << s << " of " << sequences;
   }
 }
 
@@ -237,9 +282,11 @@ TEST_P(AttentionSameness, DecodeVerifyAndPrefillGiveTheSameBits) {
   }
   EXPECT_EQ(chunks, whole);
   for (const int position : {0, 1, 63, 64, 255, 256, 257, 511, 640, 1023, 1299}) {
-    const std::vector<std::byte> decode = Run({{2, position, position + 1}});
-    EXPECT_TRUE(std::equal(decode.begin(), decode.end(), whole.begin() + position * row))
-        << "decode at " << position;
+    for (const int64_t blocks_max : {100, 8000}) {  // with room for more it is streamed
+      const std::vector<std::byte> decode = Run({{2, position, position + 1}}, 0, blocks_max);
+      EXPECT_TRUE(std::equal(decode.begin(), decode.end(), whole.begin() + position * row))
+          << "decode at " << position << " with room for " << blocks_max << " blocks";
+    }
     const int first = std::max(0, position - 4);
     const std::vector<std::byte> verify = Run({{0, 650, 700}, {2, first, position + 1}});
     EXPECT_TRUE(std::equal(verify.begin() + 50 * row, verify.end(), whole.begin() + first * row))
@@ -261,12 +308,14 @@ TEST_P(AttentionSameness, WhatARowDoesNotSeeDoesNotChangeItsBits) {
   EXPECT_TRUE(same(Run({{2, 600, 700}}), 600, 600, 655));
   EXPECT_TRUE(same(Run({{2, 651, 657}}), 651, 651, 655)) << "verify";
   EXPECT_TRUE(same(Run({{2, 654, 655}}), 654, 654, 655)) << "decode";
+  EXPECT_TRUE(same(Run({{2, 654, 655}}, 0, 8000), 654, 654, 655)) << "streamed decode";
   EXPECT_FALSE(same(Run({{2, 600, 700}}), 600, 655, 700)) << "nothing was spoilt";
   if (desc_.window == 0) return;
   Spoil(2, 0, 200);  // what a window has passed
   const int first = 199 + desc_.window;
   EXPECT_TRUE(same(Run({{2, 0, 700}}), 0, first, 655));
   EXPECT_TRUE(same(Run({{2, first - 5, 655}}), first - 5, first, 655));
+  EXPECT_TRUE(same(Run({{2, 654, 655}}, 0, 8000), 654, 654, 655)) << "streamed decode";
 }
 
 // Other kernels would give other bits: a call that the bound one can't take is an error.

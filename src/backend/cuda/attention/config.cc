@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kScratchMax = int64_t{256} << 20;
 constexpr int kSharedOfUnit = 227 << 10,
               kSharedOfBlock = 3 << 10;  // bytes; the second: beside ours
-constexpr int64_t kCombineBlocksPerUnit = 8;
+constexpr int64_t kCombineBlocksPerUnit = 4;
 // Where a step has fewer query tokens of each sequence it verifies drafts, if it does not have so
 // many more than sequences that there must be a chunk of a prompt.
 constexpr int64_t kChunkTokensMean = 8, kChunkTokens = 512;
@@ -39,8 +39,6 @@ void ChooseKernel(AttentionProducts products, const ops::Attention::Desc& desc,
   config.threads = kMmaThreads;
   config.blocks_per_unit = dim <= 128 ? 2 : 1;
   config.shared_bytes = MmaSharedBytes(dim, codes);
-  config.streams = codes && dim <= 128 && desc.kv.kernel_block_tokens % kStreamBox == 0;
-  if (config.streams) config.shared_bytes = std::max(config.shared_bytes, StreamSharedBytes(dim));
   if (!codes) {
     config.module =
         products == AttentionProducts::kF16 ? "sm80_f16_attention" : "sm80_bf16_attention";
@@ -78,6 +76,42 @@ void ChooseWide(AttentionProducts products, const ops::Attention::Desc& desc,
       static_cast<unsigned>(std::min<int64_t>(compute_units, tiles * desc.kv_heads));
 }
 
+// Decode alone, or beside a prompt's chunk, where a launch more does not count. A step that
+// verifies drafts has other rows.
+void ChooseStream(AttentionProducts products, const ops::Attention::Desc& desc,
+                  const AttentionSizes& sizes, int compute_units, AttentionConfig& config) {
+  const int dim = PaddedDim(products, desc.head_dim);
+  const bool all = sizes.tokens <= sizes.sequences;
+  if (products == AttentionProducts::kF32 || dim > 128 ||
+      desc.kv.kernel_block_tokens % kStreamBox != 0 ||
+      !(all || (sizes.sequences > 1 && MayBeWide(desc, sizes, config.rows))))
+    return;
+  const int64_t group = desc.q_heads / desc.kv_heads;
+  const int64_t splits =
+      CeilDiv(sizes.blocks_max * desc.kv.kernel_block_tokens, int64_t{kSplitTokens});
+  const int64_t items = std::min(sizes.tokens, sizes.sequences) * CeilDiv(group, kStreamRows) *
+                        desc.kv_heads * std::max<int64_t>(splits, 1);
+  const int64_t blocks = int64_t{compute_units} * kStreamBlocksPerUnit;
+  if (items <= blocks) return;
+  const bool codes = ops::KvHasScales(desc.kv.dtype);
+  StreamConfig& stream = config.stream;
+  if (!codes) {
+    stream.module = products == AttentionProducts::kF16 ? "sm90_f16_attention_stream"
+                                                        : "sm90_bf16_attention_stream";
+    stream.function = StrCat(stream.module, "_", dim);
+  } else {
+    stream.module = desc.kv.dtype == DType::kI8 ? "sm90_bf16_attention_stream_i8"
+                                                : "sm90_bf16_attention_stream_f8";
+    stream.function =
+        StrCat(stream.module, desc.activation == DType::kF16 ? "_f16_" : "_bf16_", dim);
+  }
+  stream.threads = kStreamThreads;
+  stream.shared_bytes = StreamSharedBytes(dim, codes);
+  stream.all = all;
+  stream.tokens = all ? static_cast<int>(sizes.tokens) : 1;
+  stream.thread_blocks = static_cast<unsigned>(blocks);
+}
+
 }  // namespace
 
 std::string AttentionConfig::ToString() const {
@@ -87,7 +121,9 @@ std::string AttentionConfig::ToString() const {
                 wide.thread_blocks == 0
                     ? std::string()
                     : StrCat(", ", wide.function, " on ", wide.thread_blocks, " thread blocks"),
-                streams ? ", streams" : "");
+                stream.thread_blocks == 0 ? std::string()
+                                          : StrCat(", ", stream.function, " on ",
+                                                   stream.thread_blocks, " thread blocks"));
 }
 
 void ShareWork(const AttentionHeads& heads, const AttentionSizes& sizes, int compute_units,
@@ -108,7 +144,8 @@ void ShareWork(const AttentionHeads& heads, const AttentionSizes& sizes, int com
   const int64_t slot_bytes = (int64_t{heads.q_heads} * heads.values + states) * 4;
   config.slots_max = std::min(tokens * splits, kScratchMax / slot_bytes);
   config.partial_bytes = static_cast<size_t>(config.slots_max * heads.q_heads * heads.values * 4);
-  config.state_bytes = static_cast<size_t>(config.slots_max * states * 4);
+  // What follows is read by sixteen bytes.
+  config.state_bytes = static_cast<size_t>(CeilDiv(config.slots_max * states * 4, 16) * 16);
   config.combine_blocks = static_cast<unsigned>(
       std::min(tokens * heads.q_heads * heads.parts, compute_units * kCombineBlocksPerUnit));
 }
@@ -124,6 +161,12 @@ AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attent
              .values = desc.head_dim,
              .block_tokens = desc.kv.kernel_block_tokens},
             sizes, compute_units, config);
+  ChooseStream(products, desc, sizes, compute_units, config);
+  // Each warp of the kernel that streams joins splits that have no room elsewhere.
+  if (products != AttentionProducts::kF32 && config.slots_max > 0) {
+    const int64_t rows = int64_t{compute_units} * kStreamBlocksPerUnit * kStreamWarps * kStreamRows;
+    config.kept_bytes = static_cast<size_t>(rows * desc.head_dim * 4);
+  }
   return config;
 }
 

@@ -27,6 +27,16 @@ struct WideConfig {
   unsigned thread_blocks = 0;  // 0: it is not launched
 };
 
+// The kernel that streams decode, which leaves other sequences to the one that takes all.
+struct StreamConfig {
+  const char* module = "";
+  std::string function;
+  int threads = 0, shared_bytes = 0;
+  int tokens = 0;              // it takes the sequences of at most so many query tokens
+  bool all = false;            // there are no others
+  unsigned thread_blocks = 0;  // 0: it is not launched
+};
+
 struct AttentionConfig {
   const char* module = "";
   std::string function;
@@ -39,8 +49,8 @@ struct AttentionConfig {
   // Scratch; the last: sums that a thread block's registers have no room for.
   size_t partial_bytes = 0, state_bytes = 0, kept_bytes = 0;
   unsigned combine_blocks = 0;  // of the last launch; 0: there is none
-  bool streams = false;         // long contexts of one token, where the tensors are aligned for it
   WideConfig wide;
+  StreamConfig stream;  // launched where the tensors are aligned for it
 
   std::string ToString() const;
 };

@@ -44,6 +44,7 @@ TEST(AttentionConfigTest, ScratchIsBoundedAndNoSmallerForALargerStep) {
     for (const int64_t context : {4096, 32768, 131072}) {
       const AttentionConfig config = Decode(sequences, context);
       EXPECT_LE(config.partial_bytes + config.state_bytes, size_t{256} << 20);
+      EXPECT_EQ(config.state_bytes % 16, 0u) << "partial results follow";
       EXPECT_GE(Decode(sequences, 131072).slots_max, config.slots_max);
       EXPECT_GE(Decode(512, context).slots_max, config.slots_max);
     }
@@ -52,6 +53,16 @@ TEST(AttentionConfigTest, ScratchIsBoundedAndNoSmallerForALargerStep) {
   }
   // A sequence of 131,072 tokens can be split however many there may be.
   EXPECT_GE(Decode(512, 131072).slots_max, 131072 / kSplitTokens);
+}
+
+TEST(AttentionConfigTest, PartialResultsOfAnyNumberOfHeadsBeginWhereFourNumbersAreReadAtOnce) {
+  ops::Attention::Desc desc = Llama(DType::kF16, DType::kF16);
+  desc.q_heads = 7;
+  desc.kv_heads = desc.kv.kv_heads = 1;
+  const AttentionConfig config =
+      ConfigureAttention(AttentionProducts::kF16, desc, {1, 1, 112}, 132);
+  EXPECT_EQ(config.slots_max, 7);
+  EXPECT_EQ(config.state_bytes, 400u) << "392, rounded up";
 }
 
 TEST(AttentionConfigTest, NothingIsLaunchedForNoTokens) {
@@ -150,25 +161,46 @@ TEST(AttentionConfigTest, SharedMemoryFitsAThreadBlock) {
   }
 }
 
-TEST(AttentionConfigTest, PagesOfWholeBoxesInCodesAreStreamed) {
-  const auto of = [](DType kv, int head_dim, int tokens) {
+TEST(AttentionConfigTest, DecodeIsStreamedFromPagesOfWholeBoxes) {
+  const auto of = [](DType kv, int head_dim, int page, int64_t tokens, int64_t sequences) {
     ops::Attention::Desc desc = Llama(DType::kBF16, kv);
     desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = head_dim;
-    desc.kv.kernel_block_tokens = tokens;
-    return ConfigureAttention(AttentionProducts::kBF16, desc, {64, 64, 512}, 132);
+    desc.kv.kernel_block_tokens = page;
+    return ConfigureAttention(AttentionProducts::kBF16, desc, {tokens, sequences, 512}, 132).stream;
   };
-  for (const DType kv : {DType::kF8E4M3, DType::kI8}) {
+  for (const DType kv : {DType::kBF16, DType::kF8E4M3, DType::kI8}) {
     for (const int head_dim : {64, 80, 128}) {
-      const AttentionConfig config = of(kv, head_dim, 16);
-      EXPECT_TRUE(config.streams) << head_dim;
-      EXPECT_GE(config.shared_bytes, StreamSharedBytes(head_dim));
-      EXPECT_EQ(config.thread_blocks, 2u * 132) << "two on a multiprocessor";
+      const StreamConfig stream = of(kv, head_dim, 16, 64, 64);
+      EXPECT_EQ(stream.thread_blocks, 2u * 132) << "two on a multiprocessor";
+      EXPECT_LE(2 * (stream.shared_bytes + (1 << 10)), 228 << 10);
+      EXPECT_TRUE(stream.all);
     }
-    EXPECT_TRUE(of(kv, 128, 64).streams);
-    EXPECT_FALSE(of(kv, 128, 24).streams);
-    EXPECT_FALSE(of(kv, 256, 16).streams);
+    EXPECT_GT(of(kv, 128, 64, 64, 64).thread_blocks, 0u);
+    EXPECT_EQ(of(kv, 128, 24, 64, 64).thread_blocks, 0u);
+    EXPECT_EQ(of(kv, 256, 16, 64, 64).thread_blocks, 0u);
+    EXPECT_EQ(of(kv, 128, 16, 320, 64).thread_blocks, 0u) << "verification of drafts";
+    EXPECT_EQ(of(kv, 128, 16, 2048, 1).thread_blocks, 0u) << "a prompt alone";
+    const StreamConfig beside = of(kv, 128, 16, 2048, 64);
+    EXPECT_GT(beside.thread_blocks, 0u) << "decode beside a prompt";
+    EXPECT_FALSE(beside.all);
+    EXPECT_EQ(beside.tokens, 1);
   }
-  EXPECT_FALSE(of(DType::kBF16, 128, 16).streams);
+  EXPECT_EQ(of(DType::kBF16, 96, 16, 2, 2).function, "sm90_bf16_attention_stream_96");
+  EXPECT_EQ(of(DType::kF8E4M3, 80, 16, 2, 2).function, "sm90_bf16_attention_stream_f8_bf16_96");
+  EXPECT_EQ(of(DType::kI8, 40, 16, 2, 2).function, "sm90_bf16_attention_stream_i8_bf16_64");
+}
+
+// 8 KV heads of 33 splits are as many items as two thread blocks on each multiprocessor.
+TEST(AttentionConfigTest, DecodeOfNoMoreSplitsThanThreadBlocksIsTheOtherKernels) {
+  const auto stream = [](int64_t sequences, int64_t splits) {
+    return ConfigureAttention(AttentionProducts::kBF16, Llama(DType::kBF16, DType::kBF16),
+                              {sequences, sequences, splits * kSplitTokens / 16}, 132)
+        .stream;
+  };
+  EXPECT_EQ(stream(1, 33).thread_blocks, 0u);
+  EXPECT_EQ(stream(1, 34).thread_blocks, 264u);
+  EXPECT_EQ(stream(2, 16).thread_blocks, 0u);
+  EXPECT_EQ(stream(3, 16).thread_blocks, 264u);
 }
 
 }  // namespace

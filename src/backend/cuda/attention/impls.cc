@@ -64,6 +64,15 @@ Result<KvMaps> MapKv(const Attention::Desc& desc, const AttentionParams& p, int 
   return maps;
 }
 
+Status LaunchStream(device::Stream& stream, const Attention::Desc& desc, const StreamConfig& config,
+                    const AttentionParams& p) {
+  SLUICE_ASSIGN_OR_RETURN(const KvMaps maps, MapKv(desc, p, kStreamBox));
+  const LaunchShape shape = {.grid = {config.thread_blocks},
+                             .block = {static_cast<unsigned>(config.threads)},
+                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
+  return Launch(stream, {config.module, config.function.c_str()}, shape, p, maps);
+}
+
 Status LaunchWide(device::Stream& stream, const Attention::Desc& desc, const WideConfig& config,
                   const AttentionParams& p) {
   SLUICE_ASSIGN_OR_RETURN(const KvMaps maps, MapKv(desc, p, std::min(p.block_tokens, kWideBlock)));
@@ -101,12 +110,14 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   p.wide_rows = wide ? config.wide.rows : 0;
   p.thread_blocks = static_cast<int32_t>(config.thread_blocks);
   p.slots_max = static_cast<int32_t>(config.slots_max);
-  const bool streams = config.streams && BoxesAligned(desc, p) && p.kernel_blocks > 0;
-  p.stream_splits = streams ? kStreamSplits : 0;
+  const bool streams =
+      config.stream.thread_blocks > 0 && BoxesAligned(desc, p) && p.kernel_blocks > 0;
+  p.stream_tokens = streams ? config.stream.tokens : 0;
   const bool own_plan = args.plan.empty();
   const size_t plan_bytes = own_plan ? PlanBytes(p.sequences) : 0;
-  SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch,
-                          Scratch(stream, plan_bytes + config.state_bytes + config.partial_bytes));
+  SLUICE_ASSIGN_OR_RETURN(
+      std::byte* const scratch,
+      Scratch(stream, plan_bytes + config.state_bytes + config.partial_bytes + config.kept_bytes));
   p.plan = own_plan ? reinterpret_cast<int32_t*>(scratch) : args.plan.ptr<int32_t>();
   p.partial_state = reinterpret_cast<float*>(scratch + plan_bytes);
   p.partial = reinterpret_cast<float*>(scratch + plan_bytes + config.state_bytes);
@@ -119,18 +130,12 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  const KernelId kernel = {config.module, config.function.c_str()};
-  if constexpr (products == AttentionProducts::kF32) {
-    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p));
-  } else {
-    KvMaps maps;
-    if (streams) {
-      SLUICE_ASSIGN_OR_RETURN(maps, MapKv(desc, p, kStreamBox));
-    }
-    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p, maps));
-  }
+  if (!(streams && config.stream.all))
+    SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
+  if (streams) SLUICE_RETURN_IF_ERROR(LaunchStream(stream, desc, config.stream, p));
   const LaunchShape combine = {.grid = {config.combine_blocks},
-                               .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))}};
+                               .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))},
+                               .shared_bytes = CombineSharedBytes(desc.head_dim)};
   return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine, p);
 }
 
@@ -141,7 +146,8 @@ size_t ScratchBytes(const Attention::Desc& desc, const ops::StepLimits& limits,
   const int64_t blocks = CeilDiv(limits.positions, desc.kv.kernel_block_tokens);
   const AttentionConfig config = ConfigureAttention(
       products, desc, {limits.tokens, limits.sequences, blocks}, facts.compute_units);
-  return PlanBytes(limits.sequences) + config.state_bytes + config.partial_bytes;
+  return PlanBytes(limits.sequences) + config.state_bytes + config.partial_bytes +
+         config.kept_bytes;
 }
 
 }  // namespace

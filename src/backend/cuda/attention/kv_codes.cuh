@@ -45,7 +45,7 @@ __device__ uint4 Widen(uint2 codes) {
 template <KvForm kForm>
 __device__ uint32_t WidenEven(uint32_t codes) {
   if constexpr (kForm == KvForm::kF8) {
-    return ScaleF8((codes & 0x00800080u) << 8 | (codes & 0x007f007fu) << 4);
+    return ScaleF8((codes << 8 & 0x80008000u) | (codes << 4 & 0x07f007f0u));
   } else {
     return WidenI8(codes & 0xffu, codes >> 16 & 0xffu);
   }
@@ -54,7 +54,7 @@ __device__ uint32_t WidenEven(uint32_t codes) {
 template <KvForm kForm>
 __device__ uint32_t WidenOdd(uint32_t codes) {
   if constexpr (kForm == KvForm::kF8) {
-    return ScaleF8((codes & 0x80008000u) | (codes & 0x7f007f00u) >> 4);
+    return ScaleF8((codes & 0x80008000u) | (codes >> 4 & 0x07f007f0u));
   } else {
     return WidenI8(codes >> 8 & 0xffu, codes >> 24);
   }

@@ -113,7 +113,8 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
   }
   const AttentionParams combined = PartsOf(p);
   const LaunchShape combine = {.grid = {config.combine_blocks},
-                               .block = {static_cast<unsigned>(CombineThreads(combined.head_dim))}};
+                               .block = {static_cast<unsigned>(CombineThreads(combined.head_dim))},
+                               .shared_bytes = CombineSharedBytes(combined.head_dim)};
   return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine,
                 combined);
 }

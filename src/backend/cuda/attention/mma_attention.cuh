@@ -1,7 +1,7 @@
 // Attention on matrix instructions. A thread block has up to 64 rows of one KV head, a warp 16 of
 // them; where there are no more than 16 (decode), the warps share them: each makes the scores of
-// some positions and, with the weights of all, some columns of the output. A third form streams
-// long contexts in codes (stream_attention.cuh). All forms do the same arithmetic in the same
+// some positions and, with the weights of all, some columns of the output. Steps that only decode
+// have a kernel of their own (stream_attention.cuh). All forms do the same arithmetic in the same
 // order, so a row's bits are the same in prefill and decode. KV comes through two stages of shared
 // memory in blocks of positions; codes are widened there to T, which is exact, and their scales are
 // applied to scores and weights. Weights are rounded to T before they multiply V. What a row does
@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "backend/cuda/attention/kv_codes.cuh"
-#include "backend/cuda/attention/stream_attention.cuh"
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
@@ -649,25 +648,14 @@ struct MmaAttention {
   }
 };
 
-// Whether an item has so many splits of one token that the warps take them apart.
-__device__ inline bool Streams(const AttentionParams& p, const Tile& tile) {
-  const int end = min(tile.piece_end, tile.first_split + tile.splits);
-  return p.stream_splits > 0 && tile.at.tokens == 1 && tile.rows <= kStreamRows &&
-         end - tile.piece_begin >= p.stream_splits;
-}
-
 template <class T, class Activation, KvForm kForm, int kDim>
-__device__ void RunMmaAttention(const AttentionParams& p, const KvMaps& maps) {
-  // With heads of 256 several forms in one kernel cost prefill more registers than decode gains;
-  // beside the form that streams, those of KV in 16 bits would have to do with fewer, too.
-  constexpr bool kTogether = kDim <= 128, kStreams = kTogether && kForm != KvForm::kPlain;
-  using Stream = StreamAttention<T, Activation, kStreams ? kForm : KvForm::kF8, kDim>;
+__device__ void RunMmaAttention(const AttentionParams& p) {
+  // With heads of 256 both forms in one kernel cost prefill more registers than decode gains.
+  constexpr bool kTogether = kDim <= 128;
   using Together = MmaAttention<T, Activation, kForm, kDim, kTogether>;
   using Apart = MmaAttention<T, Activation, kForm, kDim, false>;
-  extern __shared__ __align__(1024) char memory[];
-  __shared__ typename Stream::Rings rings;
+  extern __shared__ __align__(16) char memory[];
   __shared__ Worklist::Shared items;
-  if (kStreams) rings.Init();
   Worklist work(items);
   // Code comes from the device's memory: weights have passed through its cache since the layer
   // before. So each thread block goes through the form of decode once while the kernel in front of
@@ -679,12 +667,6 @@ __device__ void RunMmaAttention(const AttentionParams& p, const KvMaps& maps) {
   bool rehearses = kTogether;
   if (!kTogether) begin();
   while (const Tile* const tile = rehearses ? work.WithoutRows() : work.Next(p)) {
-    if constexpr (kStreams) {
-      if (Streams(p, *tile)) {
-        Stream(p, maps, *reinterpret_cast<typename Stream::Shared*>(memory), rings, *tile).Run();
-        continue;
-      }
-    }
     if (kTogether && tile->rows <= Together::kRows) {
       Together(p, *reinterpret_cast<typename Together::Shared*>(memory), *tile).Run();
     } else {
@@ -698,12 +680,11 @@ __device__ void RunMmaAttention(const AttentionParams& p, const KvMaps& maps) {
 }  // namespace sluice::cuda
 
 // Defines kernel `name` for one size of heads.
-#define SLUICE_MMA_ATTENTION(name, T, Activation, form, dim)                       \
-  extern "C" __global__ void __launch_bounds__(128, dim <= 128 ? 2 : 1)            \
-      name(const __grid_constant__ sluice::cuda::AttentionParams params,           \
-           const __grid_constant__ sluice::cuda::KvMaps maps) {                    \
-    using sluice::cuda::KvForm;                                                    \
-    sluice::cuda::RunMmaAttention<T, Activation, KvForm::form, dim>(params, maps); \
+#define SLUICE_MMA_ATTENTION(name, T, Activation, form, dim)                 \
+  extern "C" __global__ void __launch_bounds__(128, dim <= 128 ? 2 : 1)      \
+      name(const __grid_constant__ sluice::cuda::AttentionParams params) {   \
+    using sluice::cuda::KvForm;                                              \
+    sluice::cuda::RunMmaAttention<T, Activation, KvForm::form, dim>(params); \
   }
 
 // Kernels `name`_64 and so on, one for each size of heads.

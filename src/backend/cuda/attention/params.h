@@ -41,7 +41,7 @@ struct AttentionParams {
   int32_t thread_blocks;   // that share the work
   int32_t slots_max;       // partial results of a token (all heads) that there is room for
   int32_t vector_kv;       // four numbers of K or V can be read at once
-  int32_t stream_splits;   // of an item that is streamed, at least; 0: none is
+  int32_t stream_tokens;   // sequences of at most so many are streamed; 0: none is
   int32_t activation, kv;  // DType
   int32_t split_shift = kSplitShift;  // splits are 2^split_shift positions
   // What the kernel in plain F32 alone takes; ops/attention.h says what each does to a row.
@@ -64,17 +64,21 @@ constexpr int MmaSharedBytes(int dim, bool codes) {
   return kv + scales + places + (codes ? places : 16) + q + dim / 8 * kMmaThreads * 16;
 }
 
-// The form that streams long contexts in codes: each warp has a ring of boxes of so many positions,
-// in rows of 128 bytes, and takes the splits of an item in turn with the others. An item has enough
-// of them for each to have one.
-inline constexpr int kStreamRows = 16, kStreamBox = 16, kStreamSplits = kMmaWarps;
-inline constexpr int kStreamBoxBytes = kStreamBox * 128, kStreamSlots = 12;
-// A step is cut into such items if one in so many thread blocks has one: that many rings are enough
-// to keep the memory busy.
-inline constexpr int kStreamShare = 3;
-constexpr int StreamSharedBytes(int dim) {
-  return kMmaWarps * kStreamSlots * (kStreamBoxBytes + kStreamBox * 4) + dim / 8 * 32 * 16 +
-         2 * 32 * 8 + 16;
+// The kernel that streams decode: each warp takes splits by itself and has a ring of slots, of
+// boxes of so many positions in rows of 128 bytes. Two thread blocks run on a multiprocessor;
+// beside the rings they have barriers, scales, the plan's beginning and tiles.
+inline constexpr int kStreamRows = 8, kStreamBox = 16, kStreamWarps = 4;
+inline constexpr int kStreamThreads = kStreamWarps * 32, kStreamBlocksPerUnit = 2;
+inline constexpr int kStreamEntries = 256;  // of the plan, that a thread block has near
+inline constexpr int kStreamSlotBytes = 8 << 10, kStreamRingBytes = 96 << 10;
+constexpr int StreamBoxBytes(int dim, bool codes) {
+  return kStreamBox * 128 * (codes || dim <= 64 ? 1 : 2);
+}
+constexpr int StreamSharedBytes(int dim, bool codes) {
+  const int boxes = kStreamRingBytes / StreamBoxBytes(dim, codes);
+  return kStreamRingBytes + (codes ? boxes * kStreamBox * 4 : 0) +
+         kStreamRingBytes / kStreamSlotBytes * 8 + 64 + (kStreamEntries + 1) * 32 +
+         kStreamWarps * (2 * 80 + 32 * 8) + 128;
 }
 
 // The wide kernel, for sequences of many query rows: two warpgroups of 64 rows each and one that
@@ -98,9 +102,13 @@ constexpr int PlainSharedBytes(int dim) {
   return (2 * block * width + kPlainRows * width + kPlainRows * (block + 4)) * 4 + 3 * block * 8;
 }
 
-// The kernel that combines splits: a thread block per query row, a thread per column.
+// The kernel that combines splits: a thread per column, and room for so many splits.
+inline constexpr int kCombineRows = 96;
 inline constexpr int kCombineThreadsMax = 256;
 constexpr int CombineThreads(int head_dim) { return head_dim <= 128 ? 128 : kCombineThreadsMax; }
+constexpr unsigned CombineSharedBytes(int head_dim) {
+  return kCombineRows * static_cast<unsigned>(CombineThreads(head_dim)) * 4;
+}
 inline constexpr int kPlanThreads = 32;
 
 }  // namespace sluice::cuda

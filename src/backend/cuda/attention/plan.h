@@ -6,7 +6,8 @@
 // Sequences with work stand in the order in which they are begun, what takes longest first: those
 // of many tiles, then those that are split, then the others. Each has `tiles * pieces * kv_heads`
 // items, the last tiles first. Where the wide kernel is launched, too, it takes those of many
-// tiles, in tiles of its own height, and the other kernel the rest.
+// tiles, in tiles of its own height, and the other kernel the rest. What is streamed comes behind
+// all of these: its tiles are of one token each, and its pieces are single splits.
 #pragma once
 
 #include <climits>
@@ -39,6 +40,7 @@ enum PlanHead {
   kPieceSplits,
   kSplitRows,
   kWideItems,
+  kStreamItems,
   kHeadSize = 8
 };
 struct StepPlan {
@@ -96,16 +98,24 @@ struct SequenceWork {
   int tile_rows = 0;
   int first_split = 0, splits = 0;
   bool many = false;  // tiles: it is never split
+  bool streamed = false;
 };
+
+// Tiles that a token's heads of one KV head are streamed in.
+SLUICE_BOTH inline int StreamTiles(const AttentionParams& p) {
+  return (p.group + kStreamRows - 1) / kStreamRows;
+}
 
 SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const SequenceAt& at) {
   SequenceWork work;
   work.at = at;
   if (at.tokens <= 0 || at.context < at.tokens) return work;
   const int rows = at.tokens * p.group;
-  work.many = rows > kSplitTilesMax * p.tile_rows;
+  work.streamed = at.tokens <= p.stream_tokens;
+  work.many = !work.streamed && rows > kSplitTilesMax * p.tile_rows;
   work.tile_rows = work.many && p.wide_rows > 0 ? p.wide_rows : p.tile_rows;
-  work.tiles = (rows + work.tile_rows - 1) / work.tile_rows;
+  work.tiles =
+      work.streamed ? at.tokens * StreamTiles(p) : (rows + work.tile_rows - 1) / work.tile_rows;
   work.first_split = VisibleAt(p, at, at.Position(0)).first_split(p);
   work.splits = VisibleAt(p, at, at.Position(at.tokens - 1)).last_split(p) - work.first_split + 1;
   return work;
@@ -114,7 +124,8 @@ SLUICE_BOTH inline SequenceWork WorkOf(const AttentionParams& p, const PlanEntry
   return WorkOf(p, SequenceAt{entry.sequence, entry.first_token, entry.tokens, entry.context});
 }
 
-// What the sequences of a step ask for together, those of the wide kernel aside.
+// What the sequences of a step ask for together, those of the wide kernel and those that are
+// streamed aside.
 struct StepWork {
   int64_t units = 0;    // splits of all tiles and KV heads
   int64_t tiles = 0;    // of all KV heads
@@ -129,11 +140,7 @@ SLUICE_BOTH inline int PieceSplits(const AttentionParams& p, const StepWork& ste
   const int64_t latest = CeilDiv(step.tiles, p.thread_blocks) * step.longest;
   if (step.tiles > 0 && !step.chunks && latest * p.thread_blocks * 8 <= step.units * 9)
     return step.longest;
-  int64_t splits = CeilDiv(step.units, int64_t{p.thread_blocks} * kPiecesPerBlock);
-  // Long enough to be streamed: each warp of a thread block takes as many splits.
-  if (p.stream_splits > 0 &&
-      step.units * kStreamShare >= int64_t{p.thread_blocks} * p.stream_splits)
-    splits = CeilDiv(splits < p.stream_splits ? p.stream_splits : splits, kMmaWarps) * kMmaWarps;
+  const int64_t splits = CeilDiv(step.units, int64_t{p.thread_blocks} * kPiecesPerBlock);
   return splits < 1 ? 1 : static_cast<int>(splits < INT_MAX ? splits : INT_MAX);
 }
 
@@ -149,7 +156,7 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
   StepWork step;
   for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
     const SequenceWork work = work_of(base + lanes.lane());
-    const bool here = !(work.many && p.wide_rows > 0);
+    const bool here = !(work.many && p.wide_rows > 0) && !work.streamed;
     const int64_t tiles = here ? int64_t{work.tiles} * p.kv_heads : 0;
     step.units += lanes.Last(lanes.Scan(tiles * work.splits));
     step.tiles += lanes.Last(lanes.Scan(tiles));
@@ -158,18 +165,20 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
     step.chunks = step.chunks || lanes.Largest(here && work.many ? 1 : 0) > 0;
   }
   const int piece = PieceSplits(p, step);
-  int entries = 0, items = 0, rows = 0, wide_items = 0;
-  for (int turn = 0; turn < 3; ++turn) {
+  int entries = 0, items = 0, rows = 0, wide_items = 0, listed = 0;
+  for (int turn = 0; turn < 4; ++turn) {
     int64_t slots = 0;
     for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
       const int index = base + lanes.lane();
       const SequenceWork work = work_of(index);
-      const bool long_enough = work.tiles > 0 && !work.many && work.splits > piece;
+      const int of_piece = work.streamed ? 1 : piece;
+      const bool long_enough = work.tiles > 0 && !work.many && work.splits > of_piece;
       const int64_t need = long_enough ? int64_t{work.at.tokens} * work.splits : 0;
       const int64_t slot_end = slots + lanes.Scan(need);
       const bool split = long_enough && slot_end <= p.slots_max;
-      const bool here = work.tiles > 0 && turn == (work.many ? 0 : split ? 1 : 2);
-      const int pieces = split ? static_cast<int>(CeilDiv(work.splits, piece)) : 1;
+      const int wanted = work.streamed ? 3 : work.many ? 0 : split ? 1 : 2;
+      const bool here = work.tiles > 0 && turn == wanted;
+      const int pieces = split ? static_cast<int>(CeilDiv(work.splits, of_piece)) : 1;
       const int count = here ? work.tiles * p.kv_heads * pieces : 0;
       const int tokens = here && split ? work.at.tokens : 0;
       const int entry_end = entries + lanes.Scan(here ? 1 : 0);
@@ -188,14 +197,16 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
       rows = lanes.Last(row_end);
     }
     if (turn == 0 && p.wide_rows > 0) wide_items = items;
+    if (turn == 2) listed = items;
   }
   if (lanes.lane() != 0) return;
   plan.head[kTickets] = plan.head[kFinished] = 0;
   plan.head[kEntries] = entries;
-  plan.head[kItems] = items;
+  plan.head[kItems] = listed;
   plan.head[kPieceSplits] = piece;
   plan.head[kSplitRows] = rows;
   plan.head[kWideItems] = wide_items;
+  plan.head[kStreamItems] = items - listed;
 }
 
 // A tile: rows [row, row + rows) of a sequence for one KV head, where row r is the query token
@@ -219,13 +230,21 @@ SLUICE_BOTH inline Tile ItemAt(const AttentionParams& p, int piece_splits, const
   tile.slot = entry.slot;
   tile.first_split = work.first_split;
   tile.splits = work.splits;
-  const int piece = tile.split() ? piece_splits : work.splits;
+  const int piece = !tile.split() ? work.splits : work.streamed ? 1 : piece_splits;
   const int pieces = (work.splits + piece - 1) / piece;
   int i = index - entry.item;
+  const int of_token = work.streamed ? StreamTiles(p) : 1, part = i % of_token;
+  i /= of_token;
   tile.kv_head = i % p.kv_heads;
   i /= p.kv_heads;
   tile.piece_begin = work.first_split + i % pieces * piece;
   tile.piece_end = tile.piece_begin + piece;
+  if (work.streamed) {
+    const int rows = p.group - part * kStreamRows;
+    tile.row = i / pieces * p.group + part * kStreamRows;
+    tile.rows = rows < kStreamRows ? rows : kStreamRows;
+    return tile;
+  }
   tile.row = (work.tiles - 1 - i / pieces) * work.tile_rows;
   const int rows = work.at.tokens * p.group - tile.row;
   tile.rows = rows < work.tile_rows ? rows : work.tile_rows;

@@ -33,7 +33,7 @@ struct Chunk {
 class PlanTest : public ::testing::Test {
  protected:
   void Make(const std::vector<Chunk>& chunks, int64_t slots_max = 16000, int window = 0,
-            int wide_rows = 0, int stream_splits = 0) {
+            int wide_rows = 0, int stream_tokens = 0) {
     start_ = {0};
     context_.clear();
     for (const Chunk& chunk : chunks) {
@@ -46,14 +46,14 @@ class PlanTest : public ::testing::Test {
     p_.sequences = static_cast<int32_t>(chunks.size());
     p_.blocks_max = 131072 / 16;
     p_.block_tokens = 16;
-    p_.q_heads = 32;
-    p_.kv_heads = 8;
-    p_.group = 4;
+    p_.q_heads = kv_heads_ * group_;
+    p_.kv_heads = kv_heads_;
+    p_.group = group_;
     p_.causal = 1;
     p_.window = window;
     p_.tile_rows = kMmaRows;
     p_.wide_rows = wide_rows;
-    p_.stream_splits = stream_splits;
+    p_.stream_tokens = stream_tokens;
     p_.thread_blocks = 264;
     p_.slots_max = static_cast<int32_t>(slots_max);
     numbers_.assign(kHeadSize + 8 * chunks.size(), -7);
@@ -70,7 +70,7 @@ class PlanTest : public ::testing::Test {
   // Every tile, KV head and split of every sequence is somebody's, once.
   void ExpectComplete() {
     std::set<std::tuple<int, int, int, int>> done;
-    for (int i = 0; i < plan_.head[kItems]; ++i) {
+    for (int i = 0; i < plan_.head[kItems] + plan_.head[kStreamItems]; ++i) {
       const Tile tile = Item(i);
       ASSERT_GT(tile.rows, 0);
       for (int split = tile.piece_begin; split < tile.piece_end; ++split) {
@@ -114,6 +114,7 @@ class PlanTest : public ::testing::Test {
     return false;
   }
 
+  int kv_heads_ = 8, group_ = 4;
   AttentionParams p_ = {};
   std::vector<int32_t> start_, context_, numbers_;
   StepPlan plan_ = {};
@@ -130,9 +131,11 @@ TEST_F(PlanTest, EverySplitIsSomebodysOnce) {
     for (const int64_t slots : {0, 300, 16000}) {
       for (const int window : {0, 1000}) {
         for (const int wide_rows : {0, kWideRows}) {
-          Make(chunks, slots, window, wide_rows);
-          ExpectComplete();
-          ExpectApart();
+          for (const int stream_tokens : {0, 1, 5}) {
+            Make(chunks, slots, window, wide_rows, stream_tokens);
+            ExpectComplete();
+            ExpectApart();
+          }
         }
       }
     }
@@ -151,23 +154,51 @@ TEST_F(PlanTest, ALongSequenceBesideShortOnesIsSharedByAllThreadBlocks) {
   EXPECT_LE(plan_.head[kPieceSplits] * p_.thread_blocks, total * p_.kv_heads);
 }
 
-// Items of four splits for a third of 264 thread blocks are 44 splits of each of 8 KV heads.
-TEST_F(PlanTest, AStepIsCutIntoItemsThatAreStreamedWhereTheyAreEnough) {
-  const auto piece = [&](int splits, int stream_splits) {
-    Make({{1, splits * kSplitTokens}}, 16000, 0, 0, stream_splits);
-    ExpectComplete();
-    ExpectApart();
-    return plan_.head[kPieceSplits];
-  };
-  EXPECT_EQ(piece(43, kStreamSplits), 1);
-  EXPECT_EQ(piece(44, kStreamSplits), 4);
-  EXPECT_EQ(piece(480, kStreamSplits), 4);
-  EXPECT_EQ(piece(44, 0), 1);
-  // Each warp has as many as the others.
-  Make(std::vector<Chunk>(3, {1, 122'880}));
-  EXPECT_EQ(plan_.head[kPieceSplits], 11);
-  Make(std::vector<Chunk>(3, {1, 122'880}), 16000, 0, 0, kStreamSplits);
-  EXPECT_EQ(plan_.head[kPieceSplits], 12);
+TEST_F(PlanTest, WhatIsStreamedComesInTilesOfATokenAndPiecesOfASplit) {
+  Make({{1, 1024}, {300, 4000}, {1, 200}, {1, 90'000}}, 16000, 0, 0, 1);
+  ExpectComplete();
+  ExpectApart();
+  EXPECT_EQ(plan_.head[kStreamItems], 8 * (4 + 1 + 352));
+  for (int i = plan_.head[kItems]; i < plan_.head[kItems] + plan_.head[kStreamItems]; ++i) {
+    const Tile tile = Item(i);
+    EXPECT_EQ(tile.at.tokens, 1);
+    EXPECT_EQ(tile.piece_end - tile.piece_begin, 1);
+    EXPECT_EQ(tile.rows, 4);
+  }
+  EXPECT_TRUE(IsSplit(0)) << "though short";
+  EXPECT_FALSE(IsSplit(2)) << "one split is no part";
+  EXPECT_EQ(Item(0).at.index, 1) << "the chunk is the other kernel's";
+}
+
+// Padding may leave a step with more sequences than tokens, of which one has several.
+TEST_F(PlanTest, ASequenceOfSeveralTokensIsStreamedTokenByToken) {
+  Make({{5, 700}, {0, 0}, {0, 0}, {0, 0}, {0, 0}}, 16000, 0, 0, 5);
+  ExpectComplete();
+  ExpectApart();
+  EXPECT_EQ(plan_.head[kItems], 0);
+  EXPECT_EQ(plan_.head[kStreamItems], 5 * 3 * 8);
+}
+
+TEST_F(PlanTest, LargeGroupsAreStreamedInSeveralTiles) {
+  kv_heads_ = 2;
+  group_ = 12;
+  Make({{1, 600}, {1, 300}}, 16000, 0, 0, 1);
+  ExpectComplete();
+  ExpectApart();
+  EXPECT_EQ(plan_.head[kStreamItems], 2 * 2 * (3 + 2));
+  EXPECT_EQ(Item(0).rows, 8);
+  EXPECT_EQ(Item(1).row, 8) << "the same keys, at the same time";
+  EXPECT_EQ(Item(1).rows, 4);
+}
+
+// One split of a warp at a time, in whatever order: where they have no room, one warp takes all.
+TEST_F(PlanTest, WhatIsStreamedWithoutRoomIsNotSplit) {
+  Make({{1, 100'000}, {1, 100'000}}, 600, 0, 0, 1);
+  EXPECT_TRUE(IsSplit(0));
+  EXPECT_FALSE(IsSplit(1));
+  EXPECT_EQ(plan_.head[kStreamItems], 8 * (391 + 1));
+  ExpectComplete();
+  ExpectApart();
 }
 
 TEST_F(PlanTest, ADecodeRowBesideALongChunkIsSplit) {

@@ -1,440 +1,630 @@
-// Decode of long contexts in codes (sm_90): the rows of one token and KV head, at most 16, which
-// all see the same. Each warp of the thread block takes every fourth split of an item by itself. It
-// has a ring in shared memory that the copy engine fills with boxes of 16 positions, four of K and
-// four of V in turn, and asks for the next box as soon as it has read one: no warp waits for
-// another while it has bytes to read. Codes are widened in registers. Where an item has all of its
-// sequence, the warps join their splits in ascending order, each when it is its turn.
+// Decode: the rows of one token and KV head, at most 8, which all see the same (sm_90). Each warp
+// takes one split after another by itself. It has a ring in shared memory that the copy engine
+// fills with boxes of 16 positions, those of K of a block of 64 and then those of V. A slot of the
+// ring has several, and as soon as they are read the next are asked for; this runs on into the
+// warp's next split, so that the memory never waits for a warp, nor a warp for another. Where a
+// step has fewer splits than warps, some warps of each thread block stand back and leave their
+// rings to the others. Codes are widened in registers.
 //
-// The arithmetic and its order are those of mma_attention.cuh, so a row's bits are the same there
-// and here.
+// Products with K have the query's rows on the left, as elsewhere; those with V have V there, whose
+// columns fill the 16 rows that a few heads would leave empty: half as many instructions and sums.
+// A product is the sum of the same sixteen numbers either way, and the order of all else is that of
+// mma_attention.cuh, so a row's bits are the same there and here.
 #pragma once
 
 #include "backend/cuda/attention/kv_codes.cuh"
 #include "backend/cuda/attention/kv_maps.h"
 #include "backend/cuda/attention/walk.cuh"
 #include "backend/cuda/simt/bulk_copy.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
 #include "backend/cuda/simt/mma.cuh"
 
 namespace sluice::cuda {
 
-// A number in shared memory that tells the thread block's warps of each other: who has loaded it
-// sees what was written before it was stored.
-__device__ __forceinline__ int LoadAcquire(const int* from) {
-  int value;
-  asm volatile("ld.acquire.cta.shared.s32 %0, [%1];"
-               : "=r"(value)
-               : "r"(SharedAddress(from))
-               : "memory");
-  return value;
-}
-__device__ __forceinline__ void StoreRelease(int* to, int value) {
-  asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(SharedAddress(to)), "r"(value)
-               : "memory");
-}
-
 template <class T, class Activation, KvForm kForm, int kDim>
 struct StreamAttention {
-  static constexpr int kWarps = kMmaWarps, kBlock = 64, kBox = kStreamBox;
+  static constexpr bool kCodes = kForm != KvForm::kPlain;
+  static constexpr int kWarps = kStreamWarps, kBlock = 64, kBox = kStreamBox;
   static constexpr int kParts = kBlock / kBox;
   static constexpr int kBlocksPerSplit = kSplitTokens / kBlock;
-  static constexpr int kSteps = kDim / 16, kColumns = kDim / 8;  // columns: in eights
-  static constexpr int kBoxBytes = kStreamBoxBytes, kSlots = kStreamSlots;
+  static constexpr int kSteps = kDim / 16;
+  static constexpr int kHalfBytes = kBox * 128, kBoxBytes = StreamBoxBytes(kDim, kCodes);
+  // A slot of a ring has so many boxes, of K or of V, that are asked for and awaited together.
+  static constexpr int kBoxes = kStreamSlotBytes / kBoxBytes;
+  static constexpr int kSlots = kStreamRingBytes / kStreamSlotBytes;      // of the thread block
+  static constexpr uint32_t kOfK = kParts / kBoxes, kOfBlock = 2 * kOfK;  // slots
+  static constexpr uint32_t kOfSplit = kOfBlock * kBlocksPerSplit;
 
-  // Rings, and what an item's splits have given so far. A lane of one warp finds there what the
-  // same lane of the warp before it has left.
   struct Shared {
-    char ring[kWarps][kSlots][kBoxBytes];
-    float scales[kWarps][kSlots][kBox];  // of codes, of the box in the slot
-    float4 outer[kColumns][32];
-    RowState states[2][32];
-    int turn;  // the split that joins next
+    char ring[kSlots][kBoxes][kBoxBytes];
+    float scales[kCodes ? kSlots : 1][kBoxes][kBox];  // of codes, of the boxes in the slot
+    uint64_t full[kSlots];
+    NearEntries<kStreamEntries> near;
+    // The item that a warp is busy with, and its next one, in turn; what its rows see, and the
+    // slots that its blocks take.
+    Tile tiles[kWarps][2];
+    Visible seen[kWarps][2];
+    uint2 slots[kWarps][2];
+    RowState outer[kWarps][32];  // of splits before the warp's
   };
-  static_assert(sizeof(Shared) <= StreamSharedBytes(kDim));
-
-  // What outlives items: the barriers of the warps' slots, and where each warp's ring begins the
-  // next item, with the parity of the phase that ends there first.
-  struct Rings {
-    uint64_t full[kWarps][kSlots];
-    int slot[kWarps];
-    uint32_t parity[kWarps];
-
-    // All threads call together, before a barrier.
-    __device__ void Init() {
-      if (threadIdx.x < kWarps) slot[threadIdx.x] = 0, parity[threadIdx.x] = 0;
-      if (threadIdx.x < kWarps * kSlots) InitBarrier(SharedAddress(&full[0][0] + threadIdx.x), 1);
-      PublishBarriers();
-    }
-  };
+  static_assert(sizeof(Shared) <= StreamSharedBytes(kDim, kCodes));
 
   const AttentionParams& p;
   const KvMaps& maps;
   Shared& shared;
-  Rings& rings;
-  const Tile& tile;
   const int warp, lane;
   const float score_factor;  // that is left to be applied
+  uint32_t lane_offset;      // in a box, of what the lane reads first
+  int ring, room;            // the first of the warp's slots, and how many it has
   int slot;                  // that is read next
-  uint32_t parity;           // of the phase that ends then
-  Visible all;
-  bool valid[2];  // the thread's rows
-  RowState state[2];
-  float o[kColumns][4];
-  uint32_t q[kSteps][4];
-
-  // What is asked for next: a part of a block, first those of K, then those of V. The lanes have
-  // the pages of a split's boxes, and those of the split that follows.
-  int ahead_block, ahead_part, end_block;
+  int asked;                 // those that are on their way
+  uint32_t parity;           // of the phase that ends when what is to be read is there
+  int ticket;                // of the first lane: the item behind the next one
+  int turn = 0;              // which of the warp's tiles it is busy with
+  // What is asked for next: slots [ahead, ahead_end) of blocks, first those of K, then those of V,
+  // of one of the warp's tiles. Each of the lower lanes has the page of one box of the split.
+  uint32_t ahead, ahead_end;
+  int ahead_turn;
   KvRow pages, next_pages;
+  Visible all;
+  RowState state;
+  float o[kSteps][4];
+  uint32_t q[kSteps][4];  // left factors, of which the rows from 8 on are zeros
 
-  __device__ StreamAttention(const AttentionParams& params, const KvMaps& kv_maps, Shared& memory,
-                             Rings& of_warps, const Tile& item)
+  __device__ StreamAttention(const AttentionParams& params, const KvMaps& kv_maps, Shared& memory)
       : p(params),
         maps(kv_maps),
         shared(memory),
-        rings(of_warps),
-        tile(item),
         warp(threadIdx.x / 32),
         lane(threadIdx.x % 32),
-        score_factor(ScoresAreProducts(params) ? params.factor : 1.0f),
-        slot(of_warps.slot[threadIdx.x / 32]),
-        parity(of_warps.parity[threadIdx.x / 32]) {}
+        score_factor(ScoresAreProducts(params) ? params.factor : 1.0f) {
+    const int position = kCodes ? lane % 16 : lane % 8 + lane / 16 * 8;
+    const int chunk = kCodes ? lane / 16 : lane / 8 % 2;
+    lane_offset = position * 128 + (chunk ^ position % 8) * 16;
+  }
+
+  __device__ const Tile& tile() const { return shared.tiles[warp][turn]; }
 
   __device__ void Run() {
-    all = VisibleToRows(p, tile.at, tile.row, tile.rows);
-    const BlockWalk<kBlock> walk(tile, all);
-    const int first_split = walk.begin / kBlocksPerSplit, split = first_split + warp;
-    ahead_part = 0;
-    ahead_block = max(walk.begin, split * kBlocksPerSplit);
-    end_block = walk.end;
-    pages = FindPages(split);
-    next_pages = FindPages(split + kWarps);
-    if (threadIdx.x == 0) shared.turn = first_split;
-    // What threads wrote here for the item before this one lies before the copies.
-    PublishToMatrices();
+    for (int i = threadIdx.x; i < kSlots; i += kStreamThreads)
+      InitBarrier(SharedAddress(&shared.full[i]), 1);
+    PublishBarriers();
+    Rehearse();
     __syncthreads();
-    for (int i = 0; i < kSlots; ++i) Ask((slot + i) % kSlots);
-    LoadQ();
-    Reset();
-    for (int block = max(walk.begin, split * kBlocksPerSplit); block < walk.end;) {
-      Attend(block);
-      const int next = block + 1;
-      if (walk.EndsSplit(block)) {
-        EndSplit(block / kBlocksPerSplit);
-        block = next % kBlocksPerSplit == 0 ? next + (kWarps - 1) * kBlocksPerSplit : walk.end;
+    // Code comes from the device's memory: weights have passed through its cache since the layer
+    // before. So each warp goes through it once while the kernel in front of it still runs.
+    bool rehearses = true;
+    int begin = 0, end = 1;
+    for (;;) {
+      LoadQ();
+      Reset();
+#pragma unroll 1
+      for (int block = begin; block < end; ++block) {
+        Attend(block);
+        if ((block + 1) % kBlocksPerSplit == 0 || block + 1 >= end)
+          EndSplit(block / kBlocksPerSplit);
+      }
+      if (rehearses) {
+        WaitForInputs();
+        if (!Begin()) return;
+        rehearses = false;
       } else {
-        block = next;
+        Advance();
+      }
+      if (tile().rows == 0) break;
+      all = shared.seen[warp][turn];
+      begin = FirstBlock(tile(), all);
+      end = EndBlock(tile(), all);
+      LookAhead();
+      Fill();
+    }
+    Leave();
+  }
+
+  // An item without rows, which sees nothing: no memory of the device is read or written. Phases of
+  // this parity have ended before the first.
+  __device__ void Rehearse() {
+    ring = slot = 0;
+    room = kSlots;
+    asked = 2 * kSlots;
+    parity = 1;
+    all = {0, 2 * kSplitTokens};
+    ahead = ahead_end = 0;
+    ahead_turn = 1;
+    pages = next_pages = {-1, 0};
+    if (lane == 0) {
+      Tile none = {};
+      none.at.tokens = 1;
+      none.splits = 2;
+      shared.tiles[warp][0] = none;
+    }
+    __syncwarp();
+  }
+
+  // False if the warp has nothing to do. As many warps of each thread block take part as there are
+  // items for.
+  __device__ bool Begin() {
+    shared.near.Read(p);
+    const int items = shared.near.head[kStreamItems], blocks = static_cast<int>(gridDim.x);
+    int warps = 1;
+    while (warps < kWarps && warps * blocks < items) warps *= 2;
+    if (warp >= warps) return false;
+    room = kSlots / warps;
+    ring = slot = warp * room;
+    asked = 0;
+    parity = 0;
+    ticket = INT_MAX;
+    Place(0, warp * blocks + static_cast<int>(blockIdx.x));
+    next_pages = FirstPages(0);
+    AskFor(0);
+    // Others than the first items go to whoever asks next.
+    if (lane == 0 && tile().rows > 0) ticket = TakeTicket();
+    while (asked < room && ahead < ahead_end) Ask();
+    return true;
+  }
+
+  __device__ int Warps() const { return kSlots / room * static_cast<int>(gridDim.x); }
+  __device__ int TakeTicket() const { return Warps() + atomicAdd(&p.plan[kTickets], 1); }
+  // The last warp makes the list new for who reads it next. All tickets were used by then.
+  __device__ void Leave() const {
+    if (lane != 0 || atomicAdd(&p.plan[kFinished], 1) + 1 < Warps()) return;
+    p.plan[kTickets] = p.plan[kFinished] = 0;
+  }
+
+  // Makes the warp's tile `which` that of item `index`, or one without rows if there is none.
+  __device__ void Place(int which, int index) {
+    Tile placed = {};
+    if (index < shared.near.head[kStreamItems]) {
+      const int item = shared.near.head[kItems] + index;
+      placed = ItemAt(p, 1, shared.near.Find(p, item, ItemOf), item);
+    }
+    __syncwarp();
+    if (lane == 0) {
+      shared.tiles[warp][which] = placed;
+      shared.slots[warp][which] = {0, 0};
+      if (placed.rows > 0) {
+        const Visible seen = VisibleToRows(p, placed.at, placed.row, placed.rows);
+        shared.seen[warp][which] = seen;
+        shared.slots[warp][which] = {FirstBlock(placed, seen) * kOfBlock,
+                                     max(EndBlock(placed, seen), 0) * kOfBlock};
       }
     }
     __syncwarp();
-    if (lane == 0) rings.slot[warp] = slot, rings.parity[warp] = parity;
+  }
+  // Looks up the item behind this one. Its ticket has had the time of an item to arrive.
+  __device__ void LookAhead() {
+    const int index = __shfl_sync(0xffffffffu, ticket, 0);
+    Place(turn ^ 1, index);
+    if (lane == 0 && index < shared.near.head[kStreamItems]) ticket = TakeTicket();
+    next_pages = FirstPages(turn ^ 1);
+  }
+  // Goes to the next item.
+  __device__ void Advance() {
+    turn ^= 1;
+    if (ahead_turn != turn) AskFor(turn);
+  }
+  // Goes on with what is asked for to the first block of a tile.
+  __device__ __forceinline__ void AskFor(int which) {
+    const uint2 slots = shared.slots[warp][which];
+    ahead = slots.x;
+    ahead_end = slots.y;
+    ahead_turn = which;
+    pages = next_pages;
+    // The first block behind the tensor: zeros.
+    if (static_cast<unsigned>(pages.block) >= p.kernel_blocks) pages.block = p.kernel_blocks;
   }
 
+  __device__ static int FirstBlock(const Tile& item, const Visible& seen) {
+    return max(seen.first / kBlock, item.piece_begin * kBlocksPerSplit);
+  }
+  __device__ static int EndBlock(const Tile& item, const Visible& seen) {
+    return min((seen.end + kBlock - 1) / kBlock, item.piece_end * kBlocksPerSplit);
+  }
+  __device__ KvRow FirstPages(int which) const {
+    const Tile& item = shared.tiles[warp][which];
+    if (item.rows == 0) return {-1, 0};
+    const Visible seen = shared.seen[warp][which];
+    return FindPages(p.block_table + item.at.index * p.table_stride, p.block_tokens, seen,
+                     FirstBlock(item, seen) / kBlocksPerSplit);
+  }
   // Where the lane's box of a split lies: nowhere, if no row sees it.
-  __device__ KvRow FindPages(int split) const {
-    const int position = split * kSplitTokens + lane * kBox;
-    if (lane >= kSplitTokens / kBox || position >= all.end || position + kBox <= all.first)
+  __device__ static KvRow FindPages(const int32_t* table, int block_tokens, const Visible& seen,
+                                    int split) {
+    const int lane = threadIdx.x % 32, position = split * kSplitTokens + lane * kBox;
+    if (lane >= kSplitTokens / kBox || position >= seen.end || position + kBox <= seen.first)
       return {-1, 0};
-    const int column = position / p.block_tokens;
-    return {p.block_table[tile.at.index * p.table_stride + column],
-            position - column * p.block_tokens};
+    const int column = position / block_tokens;
+    return {table[column], position - column * block_tokens};
+  }
+  // It sees its arguments alone, so that all else stays in registers.
+  static __device__ __noinline__ KvRow PagesOf(const int32_t* table, int block_tokens, Visible seen,
+                                               int split) {
+    return FindPages(table, block_tokens, seen, split);
   }
 
-  // Asks for the next box, if there is one. All lanes are past their use of the slot.
-  __device__ __forceinline__ void Ask(int to) {
-    if (ahead_block >= end_block) return;
-    const int box = ahead_block % kBlocksPerSplit * kParts + ahead_part % kParts;
-    const int block = __shfl_sync(0xffffffffu, pages.block, box);
-    const int offset = __shfl_sync(0xffffffffu, pages.offset, box);
-    const bool is_v = ahead_part >= kParts, there = block >= 0 && block < p.kernel_blocks;
-    if (!there) ClearScales(shared.scales[warp][to]);
-    if (lane == 0) {
-      const uint32_t arrived = SharedAddress(&rings.full[warp][to]);
-      ArriveExpecting(arrived, kBoxBytes + (there ? kBox * 4 : 0));
-      // The first block behind the tensor: zeros.
-      CopyBox(SharedAddress(shared.ring[warp][to]), is_v ? &maps.v : &maps.k, 0, offset,
-              tile.kv_head, there ? block : p.kernel_blocks, arrived);
-      if (there) {
-        const int64_t inside = int64_t{tile.kv_head} * p.block_tokens + offset;
-        const float* const from = is_v ? p.v_scale + block * p.v_scale_stride + inside
-                                       : p.k_scale + block * p.k_scale_stride + inside;
-        CopyBytes(SharedAddress(shared.scales[warp][to]), from, kBox * 4, arrived);
+  // Asks for as many slots as there are.
+  __device__ __forceinline__ void Fill() {
+    while (asked < room) {
+      if (ahead < ahead_end) {
+        Ask();
+      } else if (ahead_turn == turn) {
+        AskFor(turn ^ 1);
+      } else {
+        break;
       }
     }
-    if (++ahead_part < 2 * kParts) return;
-    ahead_part = 0;
-    if (++ahead_block % kBlocksPerSplit != 0) return;
-    ahead_block += (kWarps - 1) * kBlocksPerSplit;
-    pages = next_pages;
-    next_pages = FindPages(ahead_block / kBlocksPerSplit + kWarps);
+  }
+  // Asks for the boxes of the next slot. All lanes are past their use of it.
+  __device__ __forceinline__ void Ask() {
+    const uint32_t box =
+        ahead % kOfSplit / kOfBlock * kParts + ahead % kOfK * kBoxes + lane % kBoxes;
+    const int page = __shfl_sync(0xffffffffu, pages.block, box);
+    const int offset = __shfl_sync(0xffffffffu, pages.offset, box);
+    const bool is_v = ahead % kOfBlock >= kOfK, there = page < p.kernel_blocks;
+    int to = slot + asked;
+    if (to >= ring + room) to -= room;
+    uint32_t scales = 0;
+    if constexpr (kCodes) {
+      const uint32_t missing = __ballot_sync(0xffffffffu, !there) & ((1u << kBoxes) - 1);
+      if (missing != 0) ClearScales(shared.scales[to][0], missing);
+      scales = (kBoxes - __popc(missing)) * kBox * 4;
+    }
+    if (lane < kBoxes) {
+      const uint32_t arrived = SharedAddress(&shared.full[to]);
+      const uint32_t place = SharedAddress(shared.ring[to][lane]);
+      const int kv_head = shared.tiles[warp][ahead_turn].kv_head;
+      if (lane == 0) ArriveExpecting(arrived, kStreamSlotBytes + scales);
+      const void* const map = is_v ? &maps.v : &maps.k;
+      CopyBox(place, map, 0, offset, kv_head, page, arrived);
+      if constexpr (kBoxBytes > kHalfBytes)
+        CopyBox(place + kHalfBytes, map, 64, offset, kv_head, page, arrived);
+      if (kCodes && there) {
+        const int inside = kv_head * p.block_tokens + offset;
+        const float* const from = is_v ? p.v_scale + page * p.v_scale_stride + inside
+                                       : p.k_scale + page * p.k_scale_stride + inside;
+        CopyBytes(SharedAddress(shared.scales[to][lane]), from, kBox * 4, arrived);
+      }
+    }
+    ++asked;
+    if (++ahead % kOfSplit == 0 && ahead < ahead_end) {
+      // Rare: an item of several splits, where there is no room for partial results.
+      pages = PagesOf(p.block_table + shared.tiles[warp][ahead_turn].at.index * p.table_stride,
+                      p.block_tokens, shared.seen[warp][ahead_turn], ahead / kOfSplit);
+      if (static_cast<unsigned>(pages.block) >= p.kernel_blocks) pages.block = p.kernel_blocks;
+    }
   }
 
-  // Rare. It sees its argument alone, so that all else stays in registers.
-  static __device__ __noinline__ void ClearScales(float* scales) {
-    if (threadIdx.x % 32 < kBox) scales[threadIdx.x % 32] = 0.0f;
+  // Rare, as the one above: those of boxes that are nowhere.
+  static __device__ __noinline__ void ClearScales(float* scales, uint32_t missing) {
+    for (int i = threadIdx.x % 32; i < kBoxes * kBox; i += 32) {
+      if ((missing >> i / kBox & 1) != 0) scales[i] = 0.0f;
+    }
     PublishToMatrices();
     __syncwarp();
   }
 
-  __device__ const char* Await() const {
-    WaitBarrier(SharedAddress(&rings.full[warp][slot]), parity);
-    return shared.ring[warp][slot];
-  }
-  __device__ void Advance() {
+  __device__ void Await() const { WaitBarrier(SharedAddress(&shared.full[slot]), parity); }
+  // The slot is read.
+  __device__ __forceinline__ void LeaveSlot() {
     __syncwarp();
-    Ask(slot);
-    if (++slot < kSlots) return;
-    slot = 0;
-    parity ^= 1;
+    --asked;
+    if (++slot == ring + room) slot = ring, parity ^= 1;
+    Fill();
   }
 
-  // Two neighbouring numbers of a query row's head.
-  __device__ float2 QPair(int i, int column) const {
-    if (!valid[i] || column >= p.head_dim) return {0.0f, 0.0f};
-    const int r = lane / 4 + 8 * i;
-    const Activation* const from = static_cast<const Activation*>(p.q) +
-                                   tile.at.first_token * p.q_stride +
-                                   (int64_t{tile.kv_head} * p.group + r) * p.head_dim + column;
-    const uint32_t pair = *reinterpret_cast<const uint32_t*>(from);
+  // Two neighbouring numbers of the lane's query row.
+  __device__ float2 QPair(const Activation* row, int column) const {
+    if (row == nullptr || column >= p.head_dim) return {0.0f, 0.0f};
+    const uint32_t pair = *reinterpret_cast<const uint32_t*>(row + column);
     const Activation* two = reinterpret_cast<const Activation*>(&pair);
     return {ToFloat(two[0]), ToFloat(two[1])};
   }
-
-  // Sixteen products are added at once, in whatever order they stand: here it is the one in which
-  // codes come to a lane, four neighbours together.
+  // Sixteen products are added at once, in whatever order they stand: with codes it is the one in
+  // which they come to a lane, four neighbours together.
   __device__ void LoadQ() {
+    const int r = tile().row + lane / 4;
+    const int64_t at = (tile().at.first_token + r / p.group) * p.q_stride +
+                       (int64_t{tile().kv_head} * p.group + r % p.group) * p.head_dim;
+    const Activation* const row =
+        lane / 4 < tile().rows ? static_cast<const Activation*>(p.q) + at : nullptr;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      valid[i] = lane / 4 + 8 * i < tile.rows;
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const int at = step * 16 + lane % 4 * 4;
-        const float2 first = QPair(i, at), second = QPair(i, at + 2);
-        q[step][i] = Pack<T>(first.x, second.x);
-        q[step][i + 2] = Pack<T>(first.y, second.y);
-      }
+    for (int step = 0; step < kSteps; ++step) {
+      const int column = step * 16 + lane % 4 * (kCodes ? 4 : 2);
+      const float2 first = QPair(row, column), second = QPair(row, column + (kCodes ? 2 : 8));
+      q[step][0] = kCodes ? Pack<T>(first.x, second.x) : Pack<T>(first.x, first.y);
+      q[step][2] = kCodes ? Pack<T>(first.y, second.y) : Pack<T>(second.x, second.y);
+      // Kept where the matrix instructions take them.
+      asm volatile("mov.b32 %0, 0;" : "=r"(q[step][1]));
+      asm volatile("mov.b32 %0, 0;" : "=r"(q[step][3]));
     }
   }
 
   __device__ void Reset() {
 #pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
+    for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) o[j][i] = 0.0f;
+      for (int i = 0; i < 4; ++i) o[step][i] = 0.0f;
     }
-    state[0] = state[1] = {-INFINITY, 0.0f};
+    state = {-INFINITY, 0.0f};
   }
 
-  // Sixteen codes of a position in the box at `box`.
-  __device__ static uint32_t ChunkAt(const char* box, int position, int chunk) {
-    return SharedAddress(box) + position * 128 + (chunk ^ position % 8) * 16;
+  // Where the lane reads step `step` of the box at `box`, of whose rows the pieces of 16 bytes are
+  // swizzled.
+  __device__ uint32_t ChunkAt(const char* box, int step) const {
+    const int chunk = kCodes ? step : 2 * step;
+    return ((SharedAddress(box) + lane_offset) ^ chunk % 8 * 16) + chunk / 8 * kHalfBytes;
   }
 
-  // Products of the rows with a box of K: those of positions 0 to 7, then 8 to 15.
-  __device__ void MultiplyK(const char* box, float (&low)[4], float (&high)[4]) const {
+  // Products of the rows with boxes of K: sums[2 i] is of positions 0 to 7 of box i, then 8 to 15.
+  __device__ void MultiplyK(float (&sums)[2 * kBoxes][4]) const {
 #pragma unroll
-    for (int step = 0; step < kSteps; step += 2) {
-      uint32_t b[4];
-      LoadMatrices(ChunkAt(box, lane % 16, step + lane / 16), b);
+    for (int step = 0; step < kSteps; step += kCodes ? 2 : 1) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const uint32_t first = b[2 * i], second = b[2 * i + 1];
-        MultiplyAdd<T>(low, q[step + i], WidenEven<kForm>(first), WidenOdd<kForm>(first));
-        MultiplyAdd<T>(high, q[step + i], WidenEven<kForm>(second), WidenOdd<kForm>(second));
+      for (int box = 0; box < kBoxes; ++box) {
+        uint32_t b[4];
+        LoadMatrices(ChunkAt(shared.ring[slot][box], step), b);
+        float(&low)[4] = sums[2 * box], (&high)[4] = sums[2 * box + 1];
+        if constexpr (!kCodes) {
+          MultiplyAdd<T>(low, q[step], b[0], b[1]);
+          MultiplyAdd<T>(high, q[step], b[2], b[3]);
+        } else {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const uint32_t first = b[2 * i], second = b[2 * i + 1];
+            MultiplyAdd<T>(low, q[step + i], WidenEven<kForm>(first), WidenOdd<kForm>(first));
+            MultiplyAdd<T>(high, q[step + i], WidenEven<kForm>(second), WidenOdd<kForm>(second));
+          }
+        }
       }
     }
   }
 
-  // Adds the products of a box of V with its weights. A lane has four neighbouring columns of
-  // sixteen: the first and the third in one piece of sums, the others in the next.
-  __device__ void MultiplyV(const char* box, const uint32_t (&a)[4]) {
+  // Adds the products of a box of V with its weights. Of codes a lane has two neighbouring columns
+  // of sixteen, of other numbers two that are eight apart.
+  __device__ void MultiplyV(const char* box, const uint32_t (&weights)[2]) {
+    if constexpr (!kCodes) {
 #pragma unroll
-    for (int step = 0; step < kSteps; step += 2) {
-      uint32_t b[4];
-      LoadMatricesTransposed(ChunkAt(box, lane % 16, step + lane / 16), b);
+      for (int step = 0; step < kSteps; ++step) {
+        uint32_t a[4];
+        LoadMatricesTransposed(ChunkAt(box, step), a);
+        MultiplyAdd<T>(o[step], a, weights[0], weights[1]);
+      }
+    } else {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const uint32_t low = b[2 * i], high = b[2 * i + 1];
-        float(*const to)[4] = &o[2 * (step + i)];
-        MultiplyAdd<T>(to[0], a, WidenEven<kForm>(low), WidenEven<kForm>(high));
-        MultiplyAdd<T>(to[1], a, WidenOdd<kForm>(low), WidenOdd<kForm>(high));
+      for (int step = 0; step < kSteps; step += 2) {
+        uint32_t b[4];
+        LoadMatricesTransposed(ChunkAt(box, step), b);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const uint32_t low = b[2 * i], high = b[2 * i + 1];
+          const uint32_t a[4] = {WidenEven<kForm>(low), WidenOdd<kForm>(low),
+                                 WidenEven<kForm>(high), WidenOdd<kForm>(high)};
+          MultiplyAdd<T>(o[step + i], a, weights[0], weights[1]);
+        }
       }
     }
   }
 
-  // Scales of the lane's positions in the box that is read.
-  __device__ float Scale(int j, int i) const {
-    return shared.scales[warp][slot][8 * j + lane % 4 * 2 + i];
+  // Scales of the lane's two positions among eight of a box that is read.
+  __device__ float2 Scales(int box, int eight) const {
+    return *reinterpret_cast<const float2*>(&shared.scales[slot][box][8 * eight + lane % 4 * 2]);
   }
 
   __device__ __forceinline__ void Attend(int block) {
     const bool border = block * kBlock < all.first || (block + 1) * kBlock > all.end;
-    float s[2 * kParts][4];
+    float s[2 * kParts][2];  // of positions 8 j + lane % 4 * 2 + i
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      float(&low)[4] = s[2 * part], (&high)[4] = s[2 * part + 1];
+    for (int part = 0; part < kParts; part += kBoxes) {
+      float sums[2 * kBoxes][4] = {};
+      Await();
+      MultiplyK(sums);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) low[i] = high[i] = 0.0f;
-      MultiplyK(Await(), low, high);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) low[i] *= Scale(0, i % 2), high[i] *= Scale(1, i % 2);
-      Advance();
+      for (int j = 0; j < 2 * kBoxes; ++j) {
+        float2 scales = {1.0f, 1.0f};
+        if constexpr (kCodes) scales = Scales(j / 2, j % 2);
+        s[2 * part + j][0] = kCodes ? sums[j][0] * scales.x : sums[j][0];
+        s[2 * part + j][1] = kCodes ? sums[j][1] * scales.y : sums[j][1];
+      }
+      LeaveSlot();
     }
     if (!ScoresAreProducts(p)) MakeScores(p, s);
     if (border) Hide(block, s);
-    float base[2];
-    Rescale(s, base);
+    const float base = Rescale(s);
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const char* const box = Await();
-      uint32_t a[4];
-      Weigh(base, s[2 * part], s[2 * part + 1], a);
-      MultiplyV(box, a);
-      Advance();
+    for (int part = 0; part < kParts; part += kBoxes) {
+      Await();
+      if (!kCodes && border) ClearHidden(shared.ring[slot][0], block * kBlock + part * kBox, all);
+#pragma unroll
+      for (int box = 0; box < kBoxes; ++box) {
+        uint32_t weights[2];
+        Weigh(base, box, s[2 * (part + box)], s[2 * (part + box) + 1], weights);
+        MultiplyV(shared.ring[slot][box], weights);
+      }
+      LeaveSlot();
     }
   }
 
   // Takes out the positions of a block that the rows do not see.
-  __device__ void Hide(int block, float (&s)[2 * kParts][4]) const {
+  __device__ void Hide(int block, float (&s)[2 * kParts][2]) const {
 #pragma unroll
     for (int j = 0; j < 2 * kParts; ++j) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int position = block * kBlock + 8 * j + lane % 4 * 2 + i % 2;
+      for (int i = 0; i < 2; ++i) {
+        const int position = block * kBlock + 8 * j + lane % 4 * 2 + i;
         if (position < all.first || position >= all.end) s[j][i] = -INFINITY;
       }
     }
   }
-
-  // What a block's largest scores make of the rows' bases; what was summed so far is scaled to
-  // them.
-  __device__ void Rescale(const float (&s)[2 * kParts][4], float (&base)[2]) {
-    float growth[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float largest = -INFINITY;
-#pragma unroll
-      for (int j = 0; j < 2 * kParts; ++j)
-        largest = fmaxf(largest, fmaxf(s[j][2 * i], s[j][2 * i + 1]));
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2)) * score_factor;
-      growth[i] = Grow(&state[i], largest, &base[i]);
+  // Makes V of positions that the rows do not see 0: it may be anything, and 0 * NaN is no 0.
+  static __device__ __noinline__ void ClearHidden(char* slot, int first, Visible seen) {
+    for (int i = threadIdx.x % 32; i < kStreamSlotBytes / 16; i += 32) {
+      const int position = first + i / (kBoxBytes / 16) * kBox + i / 8 % kBox;
+      if (position < seen.first || position >= seen.end)
+        reinterpret_cast<uint4*>(slot)[i] = {0, 0, 0, 0};
     }
-    if (!__any_sync(0xffffffffu, growth[0] != 1.0f || growth[1] != 1.0f)) return;
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) o[j][i] = __fmul_rn(o[j][i], growth[i / 2]);
-    }
+    PublishToMatrices();
+    __syncwarp();
   }
 
-  // Weights of a box from its scores, as the left factors of its products with V.
-  __device__ void Weigh(const float (&base)[2], float (&low)[4], float (&high)[4],
-                        uint32_t (&a)[4]) {
-    float sums[2] = {0.0f, 0.0f};
-    const auto weigh = [&](float(&s)[4], int j) {
+  // A row's number, which its lanes have, for the rows of the lane's sums.
+  __device__ float2 OfSums(float of_row) const {
+    return {__shfl_sync(0xffffffffu, of_row, lane % 4 * 8),
+            __shfl_sync(0xffffffffu, of_row, lane % 4 * 8 + 4)};
+  }
+
+  // What a block's largest score makes of the row's base; what was summed so far is scaled to it.
+  __device__ float Rescale(const float (&s)[2 * kParts][2]) {
+    float largest = -INFINITY, base;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 2 * kParts; ++j) largest = fmaxf(largest, fmaxf(s[j][0], s[j][1]));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2)) * score_factor;
+    const float growth = Grow(&state, largest, &base);
+    if (!__any_sync(0xffffffffu, growth != 1.0f)) return base;
+    const float2 of_sums = OfSums(growth);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      o[step][0] = __fmul_rn(o[step][0], of_sums.x);
+      o[step][1] = __fmul_rn(o[step][1], of_sums.y);
+      o[step][2] = __fmul_rn(o[step][2], of_sums.x);
+      o[step][3] = __fmul_rn(o[step][3], of_sums.y);
+    }
+    return base;
+  }
+
+  // Weights of a box from its scores, as the right factors of its products with V.
+  __device__ void Weigh(float base, int box, float (&low)[2], float (&high)[2],
+                        uint32_t (&weights)[2]) {
+    float sum = 0.0f;
+    const auto weigh = [&](float(&s)[2], int eight) {
+      float2 scales = {1.0f, 1.0f};
+      if constexpr (kCodes) scales = Scales(box, eight);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
         const bool hidden = s[i] == -INFINITY;
-        s[i] = PowerOfTwo(__fmaf_rn(s[i], score_factor, -base[i / 2]));
-        sums[i / 2] = __fadd_rn(sums[i / 2], s[i]);
-        s[i] = hidden ? 0.0f : s[i] * Scale(j, i % 2);
+        s[i] = PowerOfTwo(__fmaf_rn(s[i], score_factor, -base));
+        sum = __fadd_rn(sum, s[i]);
+        if constexpr (kCodes) s[i] = hidden ? 0.0f : s[i] * (i == 0 ? scales.x : scales.y);
       }
     };
     weigh(low, 0);
     weigh(high, 1);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      state[i].sum = __fadd_rn(state[i].sum, sums[i]);
-      a[i] = Pack<T>(low[2 * i], low[2 * i + 1]);
-      a[i + 2] = Pack<T>(high[2 * i], high[2 * i + 1]);
-    }
+    state.sum = __fadd_rn(state.sum, sum);
+    weights[0] = Pack<T>(low[0], low[1]);
+    weights[1] = Pack<T>(high[0], high[1]);
   }
 
   __device__ void EndSplit(int split) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      state[i].sum += __shfl_xor_sync(0xffffffffu, state[i].sum, 1);
-      state[i].sum += __shfl_xor_sync(0xffffffffu, state[i].sum, 2);
-    }
-    if (tile.split()) {
+    state.sum += __shfl_xor_sync(0xffffffffu, state.sum, 1);
+    state.sum += __shfl_xor_sync(0xffffffffu, state.sum, 2);
+    const int first = all.first_split(), last = all.last_split();
+    if (first == last) {
+      Finish(state);
+    } else if (tile().split()) {
       StorePartial(split);
     } else {
-      JoinInTurn(split);
+      Keep(split == first);
+      if (split == last) Finish(shared.outer[warp][lane]);
     }
     Reset();
   }
 
-  // The splits before this one have joined when it is its turn.
-  __device__ void JoinInTurn(int split) {
-    while (LoadAcquire(&shared.turn) != split) {
-    }
-    if (split > all.first_split()) {
-      float2 join[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        RowState outer = shared.states[i][lane];
-        join[i] = Join(&outer, state[i]);
-        state[i] = outer;
-      }
-#pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        const float4 four = shared.outer[j][lane];
-        o[j][0] = Joined(four.x, o[j][0], join[0]);
-        o[j][1] = Joined(four.y, o[j][1], join[0]);
-        o[j][2] = Joined(four.z, o[j][2], join[1]);
-        o[j][3] = Joined(four.w, o[j][3], join[1]);
-      }
-    }
-    if (split == all.last_split()) return Finish();
-#pragma unroll
-    for (int i = 0; i < 2; ++i) shared.states[i][lane] = state[i];
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) shared.outer[j][lane] = {o[j][0], o[j][1], o[j][2], o[j][3]};
-    __syncwarp();
-    if (lane == 0) StoreRelease(&shared.turn, split + 1);
+  // The row of the call and the head of row r of the tile.
+  __device__ int TokenOf(int r) const { return (tile().row + r) / p.group; }
+  __device__ int HeadOf(int r) const {
+    return tile().kv_head * p.group + (tile().row + r) % p.group;
   }
-
-  // Hands pairs of neighbouring columns of row i to `store`, with the first one's number.
-  template <class Store>
-  __device__ void ForPairs(int i, const Store& store) const {
+  // Hands column, sum and row of the lane's sums to `visit`: which of its two rows, then which of
+  // `o`.
+  template <class Visit>
+  __device__ void ForSums(int i, const Visit& visit) {
 #pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-      const int column = j / 2 * 16 + lane % 4 * 4 + j % 2 * 2;
-      if (column >= p.head_dim) continue;
-      store(column, o[j / 2 * 2][2 * i + j % 2], o[j / 2 * 2 + 1][2 * i + j % 2]);
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int column = step * 16 + (kCodes ? lane / 4 * 2 + j : lane / 4 + 8 * j);
+        if (column < p.head_dim) visit(column, o[step][2 * j + i]);
+      }
     }
   }
 
-  __device__ void Finish() const {
+  __device__ void Finish(const RowState& of_row) {
+    float factor = 0.0f;
+    if (lane / 4 < tile().rows) factor = OverWeights(p, HeadOf(lane / 4), of_row);
+    const float2 factors = OfSums(factor);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (!valid[i]) continue;
-      const int head = tile.kv_head * p.group + lane / 4 + 8 * i;
-      const float factor = OverWeights(p, head, state[i]);
-      Activation* const to = static_cast<Activation*>(p.out) + tile.at.first_token * p.out_stride +
-                             int64_t{head} * p.head_dim;
-      ForPairs(i, [&](int column, float first, float second) {
-        *reinterpret_cast<uint32_t*>(to + column) =
-            Pack<Activation>(first * factor, second * factor);
+      const int r = lane % 4 * 2 + i;
+      if (r >= tile().rows) continue;
+      Activation* const to = static_cast<Activation*>(p.out) +
+                             (tile().at.first_token + TokenOf(r)) * p.out_stride +
+                             int64_t{HeadOf(r)} * p.head_dim;
+      ForSums(i, [&](int column, float sum) {
+        to[column] = FromFloat<Activation>(sum * (i == 0 ? factors.x : factors.y));
       });
     }
   }
 
-  __device__ void StorePartial(int split) const {
+  __device__ int64_t PartialAt(int split, int r) const {
+    return PartialRow(p, tile().slot, TokenOf(r), tile().splits, split - tile().first_split,
+                      HeadOf(r));
+  }
+  __device__ void StorePartial(int split) {
+    if (lane % 4 == 0 && lane / 4 < tile().rows)
+      reinterpret_cast<float2*>(p.partial_state)[PartialAt(split, lane / 4)] = {state.largest,
+                                                                                state.sum};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (!valid[i]) continue;
-      const int64_t at = PartialRow(p, tile.slot, 0, tile.splits, split - tile.first_split,
-                                    tile.kv_head * p.group + lane / 4 + 8 * i);
-      if (lane % 4 == 0)
-        reinterpret_cast<float2*>(p.partial_state)[at] = {state[i].largest, state[i].sum};
-      float* const to = p.partial + at * p.head_dim;
-      ForPairs(i, [&](int column, float first, float second) {
-        *reinterpret_cast<float2*>(to + column) = {first, second};
+      const int r = lane % 4 * 2 + i;
+      if (r >= tile().rows) continue;
+      float* const to = p.partial + PartialAt(split, r) * p.head_dim;
+      ForSums(i, [&](int column, float sum) { to[column] = sum; });
+    }
+  }
+
+  // Joins a split with those before it, which lie behind the partial results: a place for each
+  // warp. What comes of it is in `o`, too.
+  __device__ void Keep(bool first) {
+    float2 join = {0.0f, 1.0f};
+    RowState outer = state;
+    if (!first) {
+      outer = shared.outer[warp][lane];
+      join = Join(&outer, state);
+    }
+    shared.outer[warp][lane] = outer;
+    const float2 before = OfSums(join.x), next_one = OfSums(join.y);
+    const int64_t place = int64_t{blockIdx.x} * kWarps + warp;
+    float* const kept =
+        p.partial + (int64_t{p.slots_max} * p.q_heads + place * kStreamRows) * p.head_dim;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float* const of_row = kept + (lane % 4 * 2 + i) * p.head_dim;
+      const float2 factors = i == 0 ? float2{before.x, next_one.x} : float2{before.y, next_one.y};
+      ForSums(i, [&](int column, float& sum) {
+        if (!first) sum = Joined(of_row[column], sum, factors);
+        of_row[column] = sum;
       });
     }
   }
 };
 
 }  // namespace sluice::cuda
+
+// Defines kernel `name` for one size of heads.
+#define SLUICE_STREAM_ATTENTION(name, T, Activation, form, dim)                      \
+  extern "C" __global__ void __launch_bounds__(sluice::cuda::kStreamThreads,         \
+                                               sluice::cuda::kStreamBlocksPerUnit)   \
+      name(const __grid_constant__ sluice::cuda::AttentionParams params,             \
+           const __grid_constant__ sluice::cuda::KvMaps maps) {                      \
+    using namespace sluice::cuda;                                                    \
+    using Stream = StreamAttention<T, Activation, KvForm::form, dim>;                \
+    extern __shared__ __align__(1024) char memory[];                                 \
+    Stream(params, maps, *reinterpret_cast<typename Stream::Shared*>(memory)).Run(); \
+  }
+
+// Kernels `name`_64 and so on, one for each size of heads.
+#define SLUICE_STREAM_ATTENTION_SIZES(name, T, Activation, form) \
+  SLUICE_STREAM_ATTENTION(name##_64, T, Activation, form, 64)    \
+  SLUICE_STREAM_ATTENTION(name##_96, T, Activation, form, 96)    \
+  SLUICE_STREAM_ATTENTION(name##_128, T, Activation, form, 128)

@@ -24,17 +24,18 @@ __device__ int LastAtMost(int count, int64_t key, const Value& value) {
 
 // The beginning of a step's plan in shared memory. All of it is asked for at once: to find an item,
 // then, no loads wait for one another where the step has no more entries than this.
-struct NearPlan {
-  static constexpr int kNearEntries = 32;
+template <int kNearEntries>
+struct NearEntries {
   int32_t head[kHeadSize];
   PlanEntry entries[kNearEntries];
 
   // All threads call together.
   __device__ void Read(const AttentionParams& p) {
     const StepPlan plan = PlanOf(p.plan);
-    const int i = static_cast<int>(threadIdx.x);
-    if (i < kHeadSize) head[i] = plan.head[i];
-    if (i < min(p.sequences, kNearEntries)) entries[i] = plan.entries[i];
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kHeadSize) head[thread] = plan.head[thread];
+    for (int i = thread; i < min(p.sequences, kNearEntries); i += static_cast<int>(blockDim.x))
+      entries[i] = plan.entries[i];
     __syncthreads();
   }
   // The last entry whose `value` is at most `key`. Called by a whole warp.
@@ -49,6 +50,7 @@ struct NearPlan {
     return all[LastAtMost(head[kEntries], key, far)];
   }
 };
+using NearPlan = NearEntries<32>;
 
 // Items are handed out by number, the first to each thread block, the others to whichever asks
 // next. All kernels count so in the plan's head in device memory.

@@ -1,0 +1,5 @@
+// Decode of rows in 16 bits over KV in I8 codes, multiplied in bfloat16.
+#include "backend/cuda/attention/stream_attention.cuh"
+
+SLUICE_STREAM_ATTENTION_SIZES(sm90_bf16_attention_stream_i8_bf16, __nv_bfloat16, __nv_bfloat16, kI8)
+SLUICE_STREAM_ATTENTION_SIZES(sm90_bf16_attention_stream_i8_f16, __nv_bfloat16, __half, kI8)
