@@ -70,7 +70,10 @@ Status BindAttention(const files::ModelConfig& config, const ops::OpTable& table
     const auto desc = layers::LatentAttentionDesc(config, options, group);
     return ops::Bind<ops::LatentAttention>(table, desc, records).status();
   }
-  const bool rope = config.layers[static_cast<size_t>(group.layers.front())].use_rope;
+  // A head's layer stands behind the model's, and is like any other.
+  const auto front = static_cast<size_t>(group.layers.front());
+  const bool rope =
+      (front < config.layers.size() ? config.layers[front] : files::LayerConfig()).use_rope;
   const auto desc = layers::AttentionDesc(config, options, group, rope);
   return ops::Bind<ops::Attention>(table, desc, records).status();
 }

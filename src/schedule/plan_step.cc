@@ -114,6 +114,10 @@ void Scheduler::Preempt(Sequence* sequence) {
 void Scheduler::ScheduleRunning(Budget* budget) {
   // A token for each that decodes is set aside before prompts take the rest.
   for (const Sequence* sequence : running_.items()) budget->tokens -= Decodes(*sequence) ? 1 : 0;
+  // Drafts of many could else take every step whole, and no prompt would ever go on.
+  const auto computes = [&](const Sequence* one) { return !Decodes(*one) && Plannable(*one); };
+  const bool enters = !waiting_.items().empty() && !free_slots_.empty();
+  if (enters || std::ranges::any_of(running_.items(), computes)) budget->kept = kPromptTokensMin;
   // The list shrinks behind `i` when memory is taken from those that come later.
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];
@@ -154,7 +158,7 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   drafts = std::min(drafts,
                     sequence->spec.max_tokens - (sequence->length() - sequence->prompt_tokens) - 1);
   budget->tokens -= again;
-  drafts = std::max(0, std::min({drafts, budget->tokens, budget->extra_rows}));
+  drafts = std::max(0, std::min({drafts, budget->tokens - budget->kept, budget->extra_rows}));
   drafts = batch::StepEnd(kv_.groups(), sequence->planned, length + drafts) - length;
   drafts = kv_.GrowableTo(sequence->kv, length + drafts, false) - length;
   CHECK(kv_.Grow(&sequence->kv, length + drafts), "length=", length);

@@ -244,9 +244,13 @@ class Scheduler {
   // What is left of the step's limits.
   struct Budget {
     int32_t tokens = 0;
+    int32_t kept = 0;  // of them, for prompts: no draft takes them
     int32_t extra_rows = 0;
     bool memory_short = false;
   };
+  // Tokens of a step beside those of sequences that decode, at least, where it is short; and
+  // beside their drafts, where prompts wait.
+  static constexpr int32_t kPromptTokensMin = 16;
 
   Scheduler(const SchedulerOptions& options, std::vector<batch::KvGroup> groups,
             std::unique_ptr<Policy> policy);

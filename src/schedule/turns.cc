@@ -34,8 +34,6 @@ constexpr double kVisitPartMax = 0.25;
 constexpr double kStepsOfOneMax = 4.0;
 // What the step of some takes longer with others in it that could be left out.
 constexpr double kNextToNothing = 1.1;
-// Tokens of a step beside those of sequences that decode, at least.
-constexpr int32_t kPromptTokensMin = 16;
 
 }  // namespace
 

@@ -63,6 +63,36 @@ class TurnsTest : public SchedulerTest {
   int64_t many_tokens = 0;  // computed of client 1
 };
 
+// Drafts of a head are known on the device alone, and count when a step is planned.
+TEST_F(TurnsTest, DraftsOfAHeadLeaveTokensForPrompts) {
+  for (const bool contended : {false, true}) {
+    SchedulerOptions options = Options();
+    options.max_num_seqs = 16;
+    options.max_batch_tokens = 48;
+    options.max_model_len = 4000;
+    options.policy = "fair";
+    options.max_draft_tokens = 7;
+    Start(options, Blocks(20'000));
+    for (SequenceId id = 1; id <= 8; ++id) {
+      SequenceSpec spec = Spec(id, Count(3, static_cast<int32_t>(id) * 100), 3000);
+      spec.client = 1;
+      spec.device_drafts = 7;
+      Add(std::move(spec));
+    }
+    for (int i = 0; i < 20; ++i) Step(EachToken);
+    if (contended) TimeOfOne(900, 4, EachToken);
+    SequenceSpec prompt = Spec(1000, Count(160, 2000), 4);
+    prompt.client = 1;
+    Add(std::move(prompt));
+    int steps = 0;
+    while (s->Find(1000)->planned < 160 && steps < 100) {
+      Step(EachToken);
+      ++steps;
+    }
+    EXPECT_LE(steps, 12) << "16 tokens a step; contended " << contended;
+  }
+}
+
 TEST_F(TurnsTest, OneBesideManyWaitsTwiceAsLongAsAloneAtMost) {
   for (const int32_t tokens : {40, 100, 400}) {
     SetUp();

@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(256)
   const bool reads_four = ReadsFour(params);
   const auto is_few = [&](const Row& row) { return reads_four && row.splits <= kWarpSplits; };
   const int64_t room = int64_t{params.blocks_max} * params.block_tokens;
-  if (!reads_four || room >> params.split_shift > kWarpSplits) {
+  if (!reads_four || SplitsOf(room, params.split_shift) > kWarpSplits) {
     for (int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
       const Row row = RowAt(params, shared, i);
       if (row.splits > 1 && !is_few(row)) CombineMany(params, row, shared, staged);

@@ -268,6 +268,31 @@ TEST_P(AttentionSameness, DecodeWithoutRoomForAllSplitsGivesTheBitsOfEachAlone) 
   }
 }
 
+// Around 32 splits, up to which a warp combines a row: a table that ends with the context, and one
+// with room for twice as much.
+TEST_P(AttentionSameness, TheWidthOfTheTableChangesNoBit) {
+  const auto run = [&](int context, int pages) {
+    Inputs inputs;
+    inputs.q = Array(desc_.activation, {1, width()});
+    std::vector<int32_t> table;
+    for (int page = 0; page < pages; ++page)
+      table.push_back(sequences_[2].blocks[page % sequences_[2].blocks.size()]);
+    inputs.bytes = RowBytes(desc_.activation, width());
+    std::copy_n(sequences_[2].q.bytes().begin(), inputs.bytes, inputs.q.tensor().data);
+    inputs.start = Array::Ints({0, 1});
+    inputs.context = Array::Ints({context});
+    inputs.table = Array::Ints({1, pages}, table);
+    const Attention::Args args = Upload(inputs);
+    const Status status = Call(memory_->stream(), args);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return RowsOf(args, inputs);
+  };
+  for (const int context : {8000, 8192, 8193, 8208, 8400, 8449}) {
+    const int pages = (context + kBlockTokens - 1) / kBlockTokens;
+    EXPECT_EQ(run(context, pages), run(context, 2 * pages)) << context;
+  }
+}
+
 TEST_P(AttentionSameness, DecodeVerifyAndPrefillGiveTheSameBits) {
   if (!desc_.causal) return;  // a row sees its whole context: a chunk's end changes it
   const Sequence& s = sequences_[2];

@@ -32,6 +32,14 @@ TEST(AttentionConfigTest, LaunchesDoNotDependOnTheBatch) {
   EXPECT_EQ(Decode(64, 256).combine_blocks, 0u);  // one split: nothing to combine
 }
 
+TEST(AttentionConfigTest, APositionBehindASplitBeginsTheNext) {
+  EXPECT_EQ(SplitsOf(1, 8), 1);
+  EXPECT_EQ(SplitsOf(256, 8), 1);
+  EXPECT_EQ(SplitsOf(8192, 8), 32);
+  EXPECT_EQ(SplitsOf(8193, 8), 33);
+  EXPECT_EQ(SplitsOf(8224, 8), 33);
+}
+
 TEST(AttentionConfigTest, ThreadBlocksAreAsManyAsRunAtATimeOrThereIsWorkFor) {
   EXPECT_EQ(Decode(64, 4096).thread_blocks, 2u * 132);
   EXPECT_EQ(Decode(512, 131072).thread_blocks, 2u * 132);

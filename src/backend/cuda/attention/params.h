@@ -109,6 +109,10 @@ constexpr int CombineThreads(int head_dim) { return head_dim <= 128 ? 128 : kCom
 constexpr unsigned CombineSharedBytes(int head_dim) {
   return kCombineRows * static_cast<unsigned>(CombineThreads(head_dim)) * 4;
 }
+// The splits, of 2^split_shift positions each, that so many positions from 0 on lie in.
+constexpr int64_t SplitsOf(int64_t positions, int split_shift) {
+  return ((positions - 1) >> split_shift) + 1;
+}
 inline constexpr int kPlanThreads = 32;
 
 }  // namespace sluice::cuda
