@@ -94,10 +94,15 @@ Status ReadLayers(const HeadFields& fields, const JsonFields& beside, std::vecto
   constexpr std::string_view kKey = "target_layer_ids";
   const JsonFields* const in = fields.Of(kKey);
   if (in != nullptr) SLUICE_RETURN_IF_ERROR(in->Ids(kKey, {0, kLayersRange.max - 1}, layers));
-  if (layers->empty()) SLUICE_RETURN_IF_ERROR(UsualLayers(beside, layers));
+  const bool usual = layers->empty();
+  if (usual) SLUICE_RETURN_IF_ERROR(UsualLayers(beside, layers));
   const bool ascending =
       std::adjacent_find(layers->begin(), layers->end(), std::greater_equal<>()) == layers->end();
   if (ascending && layers->front() >= 0 && layers->size() <= kHeadLayersMax) return OkStatus();
+  if (usual) {
+    return BadModel(StrCat(Quote(kKey), " is missing, and the model has too few layers for the ",
+                           layers->size(), " that a head like this usually reads; name them"));
+  }
   return BadModel(StrCat(Quote(kKey), " has ", layers->size(), " layers",
                          ascending ? "" : ", which do not ascend", "; a head reads 1 to ",
                          kHeadLayersMax, ", each behind the one before"));

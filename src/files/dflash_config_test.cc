@@ -113,7 +113,7 @@ TEST(DFlashConfig, WhatIsWrongIsSaid) {
   config = Published();
   config["num_target_layers"] = 2;
   config["dflash_config"].erase("target_layer_ids");
-  EXPECT_THAT(Error(config), HasSubstr("do not ascend"));
+  EXPECT_THAT(Error(config), HasSubstr("too few layers for the 2"));
 }
 
 TEST(DFlashConfig, FormsThatAreDerivedFromItAreRefused) {

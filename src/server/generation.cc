@@ -403,17 +403,18 @@ Status CheckPromptLogprobs(const Engine& engine, const ApiCall& call,
 Status CheckQueuedTokens(const Engine& engine, const ApiCall& call, const std::atomic<bool>& gone) {
   const std::span<const Request> others(call.requests.data(), call.requests.size() - 1);
   const int64_t most = engine.Info().max_queue_tokens;
-  int64_t tokens = 0;
-  for (const Request& request : others) tokens += request.n * PromptTokensBound(engine, request);
-  if (tokens < most) return OkStatus();
-  tokens = 0;
+  int64_t tokens = 0, rest = 0;  // of those that were counted, and at most of the others
+  for (const Request& request : others) rest += request.n * PromptTokensBound(engine, request);
   for (const Request& request : others) {
+    if (tokens + rest < most) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(const int64_t count, CountPromptTokens(engine, request, gone));
+    rest -= request.n * PromptTokensBound(engine, request);
     tokens += request.n * count;
     if (tokens < most) continue;
     return InvalidArgument(
-        StrCat("the prompts have more than ", tokens, " tokens, those of each answer counted, and ",
-               "the queue of this server takes ", most,
+        StrCat("the prompts before the last have ", tokens,
+               " tokens or more, those of each answer ",
+               "counted, and fill the queue of this server, which takes ", most,
                " (--max-queue-tokens); send some of the prompts in another request"),
         "prompt");
   }

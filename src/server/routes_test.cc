@@ -302,9 +302,9 @@ TEST_F(RoutesTest, PromptsThatNeverFitTheQueueTogetherAreWrong) {
   const HttpReply refused = send(R"({"prompt":["abcd","efgh","i"]})");
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(Json::parse(refused.body)["error"]["message"],
-            "the prompts have more than 8 tokens, those of each answer counted, and the queue of "
-            "this server takes 8 (--max-queue-tokens); send some of the prompts in another "
-            "request");
+            "the prompts before the last have 8 tokens or more, those of each answer counted, and "
+            "fill the queue of this server, which takes 8 (--max-queue-tokens); send some of the "
+            "prompts in another request");
   EXPECT_EQ(send(R"({"prompt":[[1,2,3,4],[5]],"n":2})").status, 400);
   EXPECT_TRUE(engine_.submitted.empty());
   // Where waiting helps it is a 429, for one that is longer than the queue, too.

@@ -132,9 +132,11 @@ Status CudaStream::Wait(device::Event& event) {
 
 Status CudaStream::CallOnHost(std::function<Status()> call) {
   SLUICE_RETURN_IF_ERROR(Enter());
-  return Call(TheDriver().cuLaunchHostFunc(stream_, &HostCalls::Make,
-                                           host_calls_->Add(std::move(call), capturing_)),
-              "a call of the host");
+  HostCalls::Call* const added = host_calls_->Add(std::move(call), capturing_);
+  Status status =
+      Call(TheDriver().cuLaunchHostFunc(stream_, &HostCalls::Make, added), "a call of the host");
+  if (!status.ok()) added->over.store(true, std::memory_order_release);  // nobody makes it
+  return status;
 }
 
 void CudaStream::BeginCapture() {
