@@ -117,7 +117,8 @@ void Scheduler::ScheduleRunning(Budget* budget) {
   // Drafts of many could else take every step whole, and no prompt would ever go on.
   const auto computes = [&](const Sequence* one) { return !Decodes(*one) && Plannable(*one); };
   const bool enters = !waiting_.items().empty() && !free_slots_.empty();
-  if (enters || std::ranges::any_of(running_.items(), computes)) budget->kept = kPromptTokensMin;
+  if (enters || std::ranges::any_of(running_.items(), computes))
+    budget->kept = std::min(kPromptTokensMin, options_.max_batch_tokens / 3);
   // The list shrinks behind `i` when memory is taken from those that come later.
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];
