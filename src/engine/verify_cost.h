@@ -14,8 +14,7 @@ class VerifyCost {
   // A step took `seconds` in which `sequences` decoded and nothing else was computed, with `drafts`
   // of all of them. Drafts of few of them say nothing of what those of all cost. Gives whether so
   // many drafts were measured some times before: what they gain then is what they were chosen for.
-  // REQUIRES:
-  // sequences > 0, seconds > 0.
+  // REQUIRES: sequences > 0, seconds > 0.
   bool Observe(int32_t sequences, int32_t drafts, double seconds);
 
   // Of the next step, if it has as many sequences. What was never measured is as dear as what was

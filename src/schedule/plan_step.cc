@@ -112,13 +112,17 @@ void Scheduler::Preempt(Sequence* sequence) {
 }
 
 void Scheduler::ScheduleRunning(Budget* budget) {
-  // A token for each that decodes is set aside before prompts take the rest.
-  for (const Sequence* sequence : running_.items()) budget->tokens -= Decodes(*sequence) ? 1 : 0;
-  // Drafts of many could else take every step whole, and no prompt would ever go on.
-  const auto computes = [&](const Sequence* one) { return !Decodes(*one) && Plannable(*one); };
-  const bool enters = !waiting_.items().empty() && !free_slots_.empty();
-  if (enters || std::ranges::any_of(running_.items(), computes))
-    budget->kept = std::min(kPromptTokensMin, options_.max_batch_tokens / 3);
+  // A token for each that decodes is set aside before prompts take the rest. Drafts of many could
+  // else take every step whole, and no prompt would ever go on: some tokens are kept from them.
+  bool prompts = !waiting_.items().empty() && !free_slots_.empty();
+  for (const Sequence* sequence : running_.items()) {
+    if (Decodes(*sequence)) {
+      --budget->tokens;
+    } else {
+      prompts |= Plannable(*sequence);
+    }
+  }
+  if (prompts) budget->kept = std::min(kPromptTokensMin, options_.max_batch_tokens / 3);
   // The list shrinks behind `i` when memory is taken from those that come later.
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence* sequence = running_[i];

@@ -4,12 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
-#include "base/json.h"
-#include "model_runner.h"
+#include "head_golden.h"
 
 namespace sluice::golden {
 namespace {
@@ -20,43 +16,11 @@ constexpr double kBf16Tolerance = 0.04, kF16Tolerance = 0.005;
 
 // By the name of a head: one that has learned, with two layers, and one with random weights, one
 // layer and layers of the model that it does not name.
-class DFlashGolden : public ::testing::TestWithParam<const char*> {
+class DFlashGolden : public HeadGolden {
  protected:
-  DFlashGolden() : files_(files::OpenEagle(Folder(GetParam())).value()) {
-    const Json expected = *ParseJson(Read("expected.json"), "expected.json");
-    prompt_ = expected["prompt"].get<std::vector<int>>();
-    tokens_ = prompt_;
-    tokens_.push_back(expected["drawn"].get<int>());
-    lengths_ = expected["lengths"].get<std::vector<int>>();
-    drafts_ = expected["drafts"].get<std::vector<int>>();
-    const std::string bytes = Read("draft_logprobs.bin");
-    log_probs_.resize(bytes.size() / sizeof(float));
-    std::memcpy(log_probs_.data(), bytes.data(), bytes.size());
+  DFlashGolden() : tokens_(prompt_), lengths_(expected_["lengths"].get<std::vector<int>>()) {
+    tokens_.push_back(expected_["drawn"].get<int>());
     EXPECT_EQ(log_probs_.size(), lengths_.size() * drafts_.size() * vocab());
-  }
-  static std::string Folder(const std::string& name) {
-    return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
-  }
-  static std::string Read(const std::string& name) {
-    std::ifstream file(Folder(GetParam()) + "/" + name, std::ios::binary);
-    EXPECT_TRUE(file.good()) << name;
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  std::unique_ptr<ModelRunner> Open(DType type = DType::kF32) {
-    model::ModelOptions options;
-    options.max_tokens = options.max_logits_rows = 128;
-    options.max_model_len = 64;
-    options.activation = options.kv_dtype = type;
-    options.kernel_block_tokens = 8;
-    auto runner =
-        ModelRunner::Open(files::OpenModel(Folder("target")).value(), options, 2, {.threads = 1});
-    EXPECT_TRUE(runner.ok()) << runner.status().message();
-    if (!runner.ok()) return nullptr;
-    const Status beside = (*runner)->PutBeside(files_);
-    EXPECT_TRUE(beside.ok()) << beside.message();
-    return beside.ok() ? std::move(runner).value() : nullptr;
   }
   // The logits of the drafts behind so many tokens of the prompt, `chunk` of which the model and
   // the head compute at a time.
@@ -93,9 +57,7 @@ class DFlashGolden : public ::testing::TestWithParam<const char*> {
   }
   int vocab() const { return files_.config.layer.vocab_size; }
 
-  const files::EagleFiles files_;
-  std::vector<int> prompt_, tokens_, lengths_, drafts_;
-  std::vector<float> log_probs_;
+  std::vector<int> tokens_, lengths_;
 };
 
 TEST_P(DFlashGolden, LogProbsOfBlocksAreThoseOfTheReference) {

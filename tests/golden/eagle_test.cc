@@ -5,12 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
-#include "base/json.h"
-#include "model_runner.h"
+#include "head_golden.h"
 
 namespace sluice::golden {
 namespace {
@@ -28,41 +24,10 @@ constexpr double kInt4Tolerance = 0.06;
 // one with two layers, biases of attention and an embedding of its own. Of parallel EAGLE's form as
 // of EAGLE-3's, but the one that has learned has two layers. And of each form one in the format of
 // speculators, with random weights.
-class EagleGolden : public ::testing::TestWithParam<const char*> {
+class EagleGolden : public HeadGolden {
  protected:
-  EagleGolden() : files_(files::OpenEagle(Folder(GetParam())).value()) {
-    const Json expected = *ParseJson(Read("expected.json"), "expected.json");
-    prompt_ = expected["prompt"].get<std::vector<int>>();
-    next_.assign(prompt_.begin() + 1, prompt_.end());
-    next_.push_back(expected["drawn"].get<int>());
-    drafts_ = expected["drafts"].get<std::vector<int>>();
-    const std::string bytes = Read("draft_logprobs.bin");
-    log_probs_.resize(bytes.size() / sizeof(float));
-    std::memcpy(log_probs_.data(), bytes.data(), bytes.size());
-  }
-  static std::string Folder(const std::string& name) {
-    return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
-  }
-  static std::string Read(const std::string& name) {
-    std::ifstream file(Folder(GetParam()) + "/" + name, std::ios::binary);
-    EXPECT_TRUE(file.good()) << name;
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  std::unique_ptr<ModelRunner> Open(DType type = DType::kF32) {
-    model::ModelOptions options;
-    options.max_tokens = options.max_logits_rows = 128;
-    options.max_model_len = 64;
-    options.activation = options.kv_dtype = type;
-    options.kernel_block_tokens = 8;
-    auto runner =
-        ModelRunner::Open(files::OpenModel(Folder("target")).value(), options, 2, {.threads = 1});
-    EXPECT_TRUE(runner.ok()) << runner.status().message();
-    if (!runner.ok()) return nullptr;
-    const Status beside = (*runner)->PutBeside(files_);
-    EXPECT_TRUE(beside.ok()) << beside.message();
-    return beside.ok() ? std::move(runner).value() : nullptr;
+  EagleGolden() : next_(prompt_.begin() + 1, prompt_.end()) {
+    next_.push_back(expected_["drawn"].get<int>());
   }
   // What the head gives at every position of the prompt, `chunk` tokens at a time.
   std::vector<float> AlongThePrompt(ModelRunner* runner, size_t chunk) {
@@ -109,9 +74,7 @@ class EagleGolden : public ::testing::TestWithParam<const char*> {
   }
   int guesses() const { return files_.config.draft_vocab_size; }
 
-  const files::EagleFiles files_;
-  std::vector<int> prompt_, next_, drafts_;
-  std::vector<float> log_probs_;
+  std::vector<int> next_;
 };
 
 TEST_P(EagleGolden, LogProbsOfDraftsAreThoseOfTheReference) {

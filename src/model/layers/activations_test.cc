@@ -24,7 +24,21 @@ bool Overlap(const ops::Tensor& a, const ops::Tensor& b) {
   return a.data < end(b) && b.data < end(a);
 }
 
-class ActivationsOf : public ::testing::TestWithParam<DType> {};
+class ActivationsOf : public ::testing::TestWithParam<DType> {
+ protected:
+  // Of five tokens, all with logits, in a workspace that has room for no more.
+  Activations OfFive(const ModelConfig& config) {
+    ModelOptions options;
+    options.activation = GetParam();
+    options.max_tokens = options.max_logits_rows = 5;
+    memory_.resize(Activations::Bytes(config, options));
+    return Activations::Slice({memory_.data(), memory_.size(), device::MemoryKind::kHost, {}},
+                              config, options, 5, 5);
+  }
+  const std::byte* End() const { return memory_.data() + memory_.size(); }
+
+  std::vector<std::byte> memory_;
+};
 
 void ExpectApart(const std::vector<const ops::Tensor*>& group) {
   for (size_t i = 0; i < group.size(); ++i) {
@@ -34,15 +48,9 @@ void ExpectApart(const std::vector<const ops::Tensor*>& group) {
 
 TEST_P(ActivationsOf, LiveRegionsOfGatesAndStatesLieInTheWorkspaceAndApart) {
   const ModelConfig config = SmallQwen3Next();
-  ModelOptions options;
-  options.activation = GetParam();
-  options.max_tokens = options.max_logits_rows = 5;
-  std::vector<std::byte> memory(Activations::Bytes(config, options));
-  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
-  const auto a = Activations::Slice(view, config, options, 5, 5);
+  const Activations a = OfFive(config);
   for (const ops::Tensor* t : {&a.qkv_gate, &a.attended, &a.linear_in, &a.convolved, &a.recalled}) {
-    EXPECT_LE(t->data + RowBytes(t->dtype, static_cast<size_t>(t->size())),
-              memory.data() + memory.size());
+    EXPECT_LE(t->data + RowBytes(t->dtype, static_cast<size_t>(t->size())), End());
   }
   ExpectApart({&a.hidden, &a.normed, &a.qkv_gate, &a.q, &a.attended});
   ExpectApart({&a.hidden, &a.normed, &a.linear_in, &a.convolved, &a.recalled});
@@ -56,14 +64,8 @@ TEST_P(ActivationsOf, LiveRegionsOfGatesAndStatesLieInTheWorkspaceAndApart) {
 
 TEST_P(ActivationsOf, OfMambaTheGateLiesFirstAndStepSizesLast) {
   const ModelConfig config = SmallMamba2();
-  ModelOptions options;
-  options.activation = GetParam();
-  options.max_tokens = options.max_logits_rows = 5;
-  std::vector<std::byte> memory(Activations::Bytes(config, options));
-  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
-  const auto a = Activations::Slice(view, config, options, 5, 5);
-  EXPECT_LE(a.recalled.data + RowBytes(GetParam(), static_cast<size_t>(a.recalled.size())),
-            memory.data() + memory.size());
+  const Activations a = OfFive(config);
+  EXPECT_LE(a.recalled.data + RowBytes(GetParam(), static_cast<size_t>(a.recalled.size())), End());
   ExpectApart({&a.hidden, &a.normed, &a.branch, &a.linear_in, &a.convolved, &a.recalled});
   EXPECT_EQ(a.linear_in.dims[1], 30 + 46 + 6);
   EXPECT_EQ(a.linear_gate.data, a.linear_in.data);
@@ -74,14 +76,9 @@ TEST_P(ActivationsOf, OfMambaTheGateLiesFirstAndStepSizesLast) {
 
 TEST_P(ActivationsOf, GatesAndWhatIsConvolvedBetweenThemLieApart) {
   const ModelConfig config = SmallLfm2();
-  ModelOptions options;
-  options.activation = GetParam();
-  options.max_tokens = options.max_logits_rows = 5;
-  std::vector<std::byte> memory(Activations::Bytes(config, options));
-  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
-  const auto a = Activations::Slice(view, config, options, 5, 5);
+  const Activations a = OfFive(config);
   EXPECT_LE(a.convolved.data + RowBytes(GetParam(), static_cast<size_t>(a.convolved.size())),
-            memory.data() + memory.size());
+            End());
   ExpectApart({&a.hidden, &a.normed, &a.branch, &a.linear_in, &a.convolved});
   EXPECT_EQ(a.linear_in.dims[1], 3 * 64);
   EXPECT_EQ(a.convolved.dims[1], 64);
@@ -161,12 +158,7 @@ TEST_P(ActivationsOf, StreamsLieApartFromWhatLayersWorkOn) {
   ModelConfig config = SmallConfig(Architecture::kGemma3n);
   config.layer_inputs = {.width = 7, .rows = 40};
   config.altup = {.streams = 3, .laurel_rank = 200};
-  ModelOptions options;
-  options.activation = GetParam();
-  options.max_tokens = options.max_logits_rows = 5;
-  std::vector<std::byte> memory(Activations::Bytes(config, options));
-  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
-  const auto a = Activations::Slice(view, config, options, 5, 5);
+  const Activations a = OfFive(config);
   ExpectApart({&a.hidden, &a.streams, &a.routes, &a.layer_inputs, &a.normed, &a.branch, &a.gate_up,
                &a.gated});
   EXPECT_EQ(a.streams.dims[1], 3 * 64);
@@ -181,12 +173,7 @@ TEST_P(ActivationsOf, WhatIsReusedLiesApartFromFeedForwardParts) {
   config.latent = {.kv_rank = 20, .q_rank = 8, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};
   config.latent.indexer = {.heads = 2, .head_dim = 12, .top_k = 3};
   config.layers[1].reuses_positions = true;
-  ModelOptions options;
-  options.activation = GetParam();
-  options.max_tokens = options.max_logits_rows = 5;
-  std::vector<std::byte> memory(Activations::Bytes(config, options));
-  const device::View view{memory.data(), memory.size(), device::MemoryKind::kHost, {}};
-  const auto a = Activations::Slice(view, config, options, 5, 5);
+  const Activations a = OfFive(config);
   ExpectApart({&a.hidden, &a.normed, &a.branch, &a.gate_up, &a.gated, &a.index_positions});
   ExpectApart({&a.qkv, &a.q, &a.index_qkv, &a.index_scores, &a.index_positions});
   EXPECT_EQ(a.index_positions.dims[1], 3);

@@ -117,10 +117,8 @@ struct BlockWgmma {
           if (from >= begin + bytes) continue;
           // The matrix may end within the last word.
           const int count = static_cast<int>(min(static_cast<int64_t>(16), end - from));
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                           to + static_cast<uint32_t>(i / kWords * kPitch + i % kWords * 16)),
-                       "l"(from), "r"(count)
-                       : "memory");
+          CopyAsyncFirst(to + static_cast<uint32_t>(i / kWords * kPitch + i % kWords * 16), from,
+                         count);
         }
         ArriveWhenCopied(Full());
         Advance();

@@ -151,6 +151,12 @@ __device__ __forceinline__ void StreamLinear(const Params& p, int token) {
   SumSlices<kRows, kTiles>(p, row, token, slice, lane, acc);
 }
 
+// Copies the first `bytes` of 16 to shared memory, with zeros behind them.
+__device__ __forceinline__ void CopyAsyncFirst(uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+
 // Bytes of blocks of rows on their way from W to a warp's own shared memory.
 template <DType kWeight, int kHeight>
 struct Fetch {
@@ -174,10 +180,7 @@ struct Fetch {
       if (from >= stop) continue;
       // The matrix may end within the last word.
       const int bytes = static_cast<int>(min(static_cast<int64_t>(16), end - from));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       SharedAddress(stage + at / kWords * kPitch + at % kWords * 16)),
-                   "l"(from), "r"(bytes)
-                   : "memory");
+      CopyAsyncFirst(SharedAddress(stage + at / kWords * kPitch + at % kWords * 16), from, bytes);
     }
   }
 };

@@ -28,42 +28,38 @@ LaunchShape ShapeFor(const StreamsParams& params) {
   return shape;
 }
 
+// What ops that mix streams have alike.
+template <class Op>
+StreamsParams MixParams(const typename Op::Desc& desc, const typename Op::Args& args) {
+  return {.streams = args.streams.data,
+          .routes = args.routes.template ptr<float>(),
+          .coefficients = args.coefficients.template ptr<float>(),
+          .out = args.out.data,
+          .streams_stride = args.streams.strides[0],
+          .routes_stride = args.routes.strides[0],
+          .coefficients_stride = args.coefficients.strides[0],
+          .out_stride = args.out.strides[0],
+          .tokens = args.streams.dims[0],
+          .width = desc.width,
+          .count = desc.streams};
+}
+
 Status RunPredict(device::Stream& stream, const PredictStreams::Desc& desc,
                   const PredictStreams::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const StreamsParams params = {.streams = args.streams.data,
-                                .other = desc.add ? args.added.data : nullptr,
-                                .routes = args.routes.ptr<float>(),
-                                .coefficients = args.coefficients.ptr<float>(),
-                                .out = args.out.data,
-                                .streams_stride = args.streams.strides[0],
-                                .other_stride = args.added.strides[0],
-                                .routes_stride = args.routes.strides[0],
-                                .coefficients_stride = args.coefficients.strides[0],
-                                .out_stride = args.out.strides[0],
-                                .tokens = args.streams.dims[0],
-                                .width = desc.width,
-                                .count = desc.streams};
+  StreamsParams params = MixParams<PredictStreams>(desc, args);
+  params.other = desc.add ? args.added.data : nullptr;
+  params.other_stride = args.added.strides[0];
   return Launch(stream, kPredict(desc.activation), ShapeFor(params), params);
 }
 
 Status RunCorrect(device::Stream& stream, const CorrectStreams::Desc& desc,
                   const CorrectStreams::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const StreamsParams params = {.streams = args.streams.data,
-                                .other = args.x.data,
-                                .routes = args.routes.ptr<float>(),
-                                .coefficients = args.coefficients.ptr<float>(),
-                                .scale = desc.scaled ? args.scale.ptr<float>() : nullptr,
-                                .out = args.out.data,
-                                .streams_stride = args.streams.strides[0],
-                                .other_stride = args.x.strides[0],
-                                .routes_stride = args.routes.strides[0],
-                                .coefficients_stride = args.coefficients.strides[0],
-                                .out_stride = args.out.strides[0],
-                                .tokens = args.streams.dims[0],
-                                .width = desc.width,
-                                .count = desc.streams};
+  StreamsParams params = MixParams<CorrectStreams>(desc, args);
+  params.other = args.x.data;
+  params.other_stride = args.x.strides[0];
+  params.scale = desc.scaled ? args.scale.ptr<float>() : nullptr;
   return Launch(stream, kCorrect(desc.activation), ShapeFor(params), params);
 }
 
