@@ -106,6 +106,28 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
     memory_->Write(scales ? kv_.v_scale : kv_.v, scales ? v_scale_ : v_);
   }
 
+  // K and V of a position, or their codes and scales, become those of another one.
+  void CopyKv(const Sequence& from, int position, const Sequence& to, int place) {
+    for (Array* const array : {&k_, &v_, &k_scale_, &v_scale_}) {
+      const ops::Tensor tensor = array->tensor();
+      const size_t numbers = tensor.rank == 4 ? static_cast<size_t>(desc_.head_dim) : 1;
+      const size_t bytes = Info(tensor.dtype).bytes * numbers;
+      for (int64_t h = 0; h < desc_.kv_heads; ++h) {
+        const auto at = [&](const Sequence& s, int p) {
+          const int64_t block = s.blocks[p / kBlockTokens];
+          return tensor.data + ((block * desc_.kv_heads + h) * kBlockTokens + p % kBlockTokens) *
+                                   static_cast<int64_t>(bytes);
+        };
+        std::copy_n(at(from, position), bytes, at(to, place));
+      }
+    }
+    memory_->Write(kv_.k, k_);
+    memory_->Write(kv_.v, v_);
+    if (!ops::KvHasScales(desc_.kv.dtype)) return;
+    memory_->Write(kv_.k_scale, k_scale_);
+    memory_->Write(kv_.v_scale, v_scale_);
+  }
+
   int64_t width() const { return int64_t{desc_.q_heads} * desc_.head_dim; }
 
   // Positions [first, end) of a sequence whose context ends there.
@@ -317,6 +339,43 @@ TEST_P(AttentionSameness, DecodeVerifyAndPrefillGiveTheSameBits) {
     EXPECT_TRUE(std::equal(verify.begin() + 50 * row, verify.end(), whole.begin() + first * row))
         << "verify at " << position;
   }
+}
+
+// A step with a tree beside decode and a chunk: positions 624 to 627 follow position 623, and so do
+// three others, whose KV lies behind theirs.
+TEST_P(AttentionSameness, RowsAsideHaveTheBitsOfTheirAncestorsInARow) {
+  if (!desc_.causal) GTEST_SKIP() << "trees have the causal mask";
+  constexpr int kRoot = 623, kBranch = 5, kAside = 3, kPlace = kRoot + kBranch;
+  Sequence other = {kRoot + 1 + kAside, sequences_[0].blocks, sequences_[0].q};
+  other.blocks[(kRoot + 1) / kBlockTokens] = sequences_[2].blocks.back();
+  const auto row = static_cast<int64_t>(RowBytes(desc_.activation, width()));
+  for (int i = 0; i < kAside; ++i) {
+    CopyKv(sequences_[0], kPlace + i, other, kRoot + 1 + i);
+    std::copy_n(sequences_[0].q.tensor().data + (kPlace + i) * row, row,
+                other.q.tensor().data + (kRoot + 1 + i) * row);
+  }
+  const int index = static_cast<int>(sequences_.size());
+  sequences_.push_back(other);
+  const std::vector<std::byte> branch = Run({{0, kRoot, kPlace}});
+  const std::vector<std::byte> aside = Run({{index, kRoot + 1, kRoot + 1 + kAside}});
+
+  const std::vector<Chunk> chunks = {{4, 256, 257}, {0, kRoot, kPlace + kAside}, {2, 0, 400}};
+  const Inputs inputs = MakeInputs(chunks, 1 + kBranch + kAside + 400 + 3, 5, 100);
+  const int64_t tokens = inputs.q.tensor().dims[0];
+  Array paths =
+      Array::Ints({tokens, ops::kPathNumbers},
+                  std::vector<int32_t>(static_cast<size_t>(tokens * ops::kPathNumbers), 0));
+  const std::vector<int32_t> parents = {0, 1, 2, 3, 0, 5, 6};
+  ops::WritePaths(parents, paths.tensor().ptr<int32_t>() + ops::kPathNumbers);
+  desc_.paths = true;
+  Attention::Args args = Upload(inputs);
+  args.paths = memory_->Upload(paths);
+  const Status status = Call(memory_->stream(), args);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const std::vector<std::byte> got = RowsOf(args, inputs);
+  const auto tree = got.begin() + row;
+  EXPECT_TRUE(std::equal(branch.begin(), branch.end(), tree));
+  EXPECT_TRUE(std::equal(aside.begin(), aside.end(), tree + kBranch * row));
 }
 
 TEST_P(AttentionSameness, WhatARowDoesNotSeeDoesNotChangeItsBits) {

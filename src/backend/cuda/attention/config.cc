@@ -170,11 +170,28 @@ AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attent
   return config;
 }
 
+AttentionSizes AsideSizes(const AttentionSizes& sizes) {
+  const int64_t rows = std::min(sizes.tokens, sizes.sequences * limits::kDraftTokensMax);
+  return {rows, rows, sizes.blocks_max};
+}
+
+AttentionConfig ConfigureAside(AttentionProducts products, const ops::Attention::Desc& desc,
+                               const AttentionSizes& sizes, int compute_units) {
+  AttentionConfig config;
+  ChooseKernel(products, desc, config);
+  if (sizes.tokens == 0 || sizes.sequences == 0) return config;
+  ShareWork({.q_heads = desc.q_heads,
+             .kv_heads = desc.kv_heads,
+             .values = desc.head_dim,
+             .block_tokens = desc.kv.kernel_block_tokens},
+            AsideSizes(sizes), compute_units, config);
+  return config;
+}
+
 ops::Support AttentionSupports(AttentionProducts products, const ops::Attention::Desc& desc,
                                const device::DeviceFacts& facts) {
   ops::Support support = ops::PlainAttentionSupports(desc, facts);
   if (!support.ok) return support;
-  if (desc.paths) return ops::Support::No("rows of trees are not supported");
   if (desc.head_dim > 256) {
     return ops::Support::No(StrCat("models with heads of ", desc.head_dim,
                                    " numbers do not run on CUDA, whose kernels take at most 256; "

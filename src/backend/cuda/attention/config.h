@@ -74,6 +74,14 @@ void ShareWork(const AttentionHeads& heads, const AttentionSizes& sizes, int com
 AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,
                                    const AttentionSizes& sizes, int compute_units);
 
+// Of the rows aside of the first branches of trees, each of which is a sequence of its own: at most
+// limits::kDraftTokensMax of each sequence of a step of these sizes.
+AttentionSizes AsideSizes(const AttentionSizes& sizes);
+
+// The same as ConfigureAttention for these rows.
+AttentionConfig ConfigureAside(AttentionProducts products, const ops::Attention::Desc& desc,
+                               const AttentionSizes& sizes, int compute_units);
+
 ops::Support AttentionSupports(AttentionProducts products, const ops::Attention::Desc& desc,
                                const device::DeviceFacts& facts);
 

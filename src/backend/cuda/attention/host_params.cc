@@ -43,6 +43,10 @@ AttentionParams ParamsOf(const Attention::Desc& desc, const Attention::Args& arg
   p.soft_cap = desc.soft_cap.value_or(0.0f);
   p.factor = (desc.soft_cap.has_value() ? p.soft_cap : scale) * kLog2E;
   p.inner_factor = desc.soft_cap.has_value() ? scale / p.soft_cap : 0.0f;
+  if (!args.paths.empty()) {
+    p.paths = args.paths.ptr<int32_t>();
+    p.path_stride = args.paths.strides[0];
+  }
   if (desc.alibi) p.slopes = args.slopes.ptr<float>();
   p.chunked = desc.chunked ? 1 : 0;
   p.growth_tokens = desc.growth_tokens;

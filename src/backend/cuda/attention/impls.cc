@@ -92,18 +92,9 @@ std::string_view SlowIn16Bits(const Attention::Desc& desc) {
   return desc.activation == DType::kF32 ? "" : "it multiplies without matrix instructions";
 }
 
-template <AttentionProducts products>
-Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  AttentionParams p = ParamsOf(desc, args);
-  p.vector_kv = KvAligned(desc, p, 4) ? 1 : 0;
-  if (products != AttentionProducts::kF32 && !(KvAligned(desc, p, 8) && RowsAligned(p))) {
-    return InvalidArgument(
-        "attention: K and V of a block must begin at multiples of 8 numbers, rows of q and out at "
-        "multiples of 2; lay them out so, or force any_f32_attention");
-  }
-  const AttentionConfig config = ConfigureAttention(
-      products, desc, {p.tokens, p.sequences, p.blocks_max}, FactsOf(stream).compute_units);
+// All launches of the rows that `p` is about. `plan`: null for one in scratch memory.
+Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
+                  const AttentionConfig& config, int32_t* plan, bool planned, AttentionParams p) {
   if (config.thread_blocks == 0) return OkStatus();
   p.tile_rows = config.rows;
   const bool wide = config.wide.thread_blocks > 0 && RowsCopied(p) && p.kernel_blocks > 0;
@@ -113,15 +104,14 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   const bool streams =
       config.stream.thread_blocks > 0 && BoxesAligned(desc, p) && p.kernel_blocks > 0;
   p.stream_tokens = streams ? config.stream.tokens : 0;
-  const bool own_plan = args.plan.empty();
-  const size_t plan_bytes = own_plan ? PlanBytes(p.sequences) : 0;
+  const size_t plan_bytes = plan == nullptr ? PlanBytes(p.sequences) : 0;
   SLUICE_ASSIGN_OR_RETURN(
       std::byte* const scratch,
       Scratch(stream, plan_bytes + config.state_bytes + config.partial_bytes + config.kept_bytes));
-  p.plan = own_plan ? reinterpret_cast<int32_t*>(scratch) : args.plan.ptr<int32_t>();
+  p.plan = plan == nullptr ? reinterpret_cast<int32_t*>(scratch) : plan;
   p.partial_state = reinterpret_cast<float*>(scratch + plan_bytes);
   p.partial = reinterpret_cast<float*>(scratch + plan_bytes + config.state_bytes);
-  if (own_plan || !args.planned) {
+  if (plan == nullptr || !planned) {
     const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
     SLUICE_RETURN_IF_ERROR(
         Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
@@ -139,15 +129,41 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine, p);
 }
 
+template <AttentionProducts products>
+Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  AttentionParams p = ParamsOf(desc, args);
+  p.vector_kv = KvAligned(desc, p, 4) ? 1 : 0;
+  if (products != AttentionProducts::kF32 && !(KvAligned(desc, p, 8) && RowsAligned(p))) {
+    return InvalidArgument(
+        "attention: K and V of a block must begin at multiples of 8 numbers, rows of q and out at "
+        "multiples of 2; lay them out so, or force any_f32_attention");
+  }
+  const AttentionSizes sizes = {p.tokens, p.sequences, p.blocks_max};
+  const int units = FactsOf(stream).compute_units;
+  SLUICE_RETURN_IF_ERROR(LaunchRows(stream, desc, ConfigureAttention(products, desc, sizes, units),
+                                    args.plan.ptr<int32_t>(), args.planned, p));
+  if (args.paths.empty()) return OkStatus();
+  p.aside_of = p.sequences;
+  p.sequences = p.tokens;
+  return LaunchRows(stream, desc, ConfigureAside(products, desc, sizes, units), nullptr, false, p);
+}
+
 // Of the largest call: no size of a step makes it need less.
 template <AttentionProducts products>
 size_t ScratchBytes(const Attention::Desc& desc, const ops::StepLimits& limits,
                     const device::DeviceFacts& facts) {
   const int64_t blocks = CeilDiv(limits.positions, desc.kv.kernel_block_tokens);
-  const AttentionConfig config = ConfigureAttention(
-      products, desc, {limits.tokens, limits.sequences, blocks}, facts.compute_units);
-  return PlanBytes(limits.sequences) + config.state_bytes + config.partial_bytes +
-         config.kept_bytes;
+  const AttentionSizes sizes = {limits.tokens, limits.sequences, blocks};
+  const auto bytes = [](const AttentionConfig& config, int64_t sequences) {
+    return PlanBytes(sequences) + config.state_bytes + config.partial_bytes + config.kept_bytes;
+  };
+  const size_t all =
+      bytes(ConfigureAttention(products, desc, sizes, facts.compute_units), limits.sequences);
+  if (!desc.paths) return all;
+  // One after the other.
+  return std::max(all,
+                  bytes(ConfigureAside(products, desc, sizes, facts.compute_units), limits.tokens));
 }
 
 }  // namespace

@@ -31,9 +31,13 @@ constexpr Kind kKinds[] = {
 constexpr int kBlockTokens = 16;
 constexpr int kContexts[] = {300, 4200, 64, 2048};
 
-// Rows of the positions [first, end) of a sequence.
+// Rows of the places [first, end) of a sequence. The last `aside` of them are aside in a tree: they
+// have the positions and the queries of the rows behind the first.
 struct Chunk {
-  int sequence, first, end;
+  int sequence, first, end, aside = 0;
+  int PositionAt(int place) const {
+    return place < end - aside ? place : place - (end - aside) + first + 1;
+  }
 };
 
 class LatentSameness : public CudaTest, public ::testing::WithParamInterface<Kind> {
@@ -80,9 +84,9 @@ class LatentSameness : public CudaTest, public ::testing::WithParamInterface<Kin
       for (int b = 0; b * kBlockTokens < c.end; ++b)
         table[s * static_cast<size_t>(columns) + static_cast<size_t>(b)] =
             first_block_[static_cast<size_t>(c.sequence)] + b;
-      for (int position = c.first; position < c.end; ++position, ++row) {
+      for (int place = c.first; place < c.end; ++place, ++row) {
         // The same query of a position whenever it is asked.
-        ops::TestNoise noise(static_cast<uint64_t>(c.sequence * 10000 + position + 1));
+        ops::TestNoise noise(static_cast<uint64_t>(c.sequence * 10000 + c.PositionAt(place) + 1));
         Array one(desc_.activation, {width()});
         noise.Fill(one, 2.0f);
         const auto bytes = RowBytes(desc_.activation, static_cast<size_t>(width()));
@@ -97,6 +101,7 @@ class LatentSameness : public CudaTest, public ::testing::WithParamInterface<Kin
     args.kv.k = memory_->Upload(k_);
     if (ops::KvHasScales(desc_.kv.dtype)) args.kv.k_scale = memory_->Upload(scale_);
     if (desc_.listed_max > 0) args.listed = memory_->Upload(Lists(chunks, start.back()));
+    if (desc_.paths) args.paths = memory_->Upload(Paths(chunks, start.back()));
     const Array out =
         ops::Untouched(desc_.activation, {start.back(), int64_t{desc_.heads} * desc_.value_width});
     args.out = memory_->Upload(out);
@@ -124,6 +129,34 @@ class LatentSameness : public CudaTest, public ::testing::WithParamInterface<Kin
       }
     }
     return Array::Ints({tokens, most}, lists);
+  }
+
+  static Array Paths(const std::vector<Chunk>& chunks, int64_t tokens) {
+    Array paths =
+        Array::Ints({tokens, ops::kPathNumbers},
+                    std::vector<int32_t>(static_cast<size_t>(tokens * ops::kPathNumbers), 0));
+    int32_t* of_chunk = paths.tensor().ptr<int32_t>();
+    for (const Chunk& c : chunks) {
+      std::vector<int32_t> parents;
+      for (int place = c.first + 1; place < c.end && c.aside > 0; ++place)
+        parents.push_back(place == c.end - c.aside ? 0 : place - c.first - 1);
+      ops::WritePaths(parents, of_chunk);
+      of_chunk += int64_t{c.end - c.first} * ops::kPathNumbers;
+    }
+    return paths;
+  }
+
+  // The KV at `place` of a sequence becomes that at `from`.
+  void CopyKv(int sequence, int from, int place) {
+    const auto row = [&](int at) {
+      const int block = first_block_[static_cast<size_t>(sequence)] + at / kBlockTokens;
+      return int64_t{block} * kBlockTokens + at % kBlockTokens;
+    };
+    const auto bytes =
+        static_cast<int64_t>(RowBytes(desc_.kv.dtype, static_cast<size_t>(desc_.key_width)));
+    std::copy_n(k_.tensor().data + row(from) * bytes, bytes, k_.tensor().data + row(place) * bytes);
+    float* const scales = scale_.tensor().ptr<float>();
+    scales[row(place)] = scales[row(from)];
   }
 
   // Positions [first, end) of a sequence become NaN.
@@ -177,6 +210,21 @@ TEST_P(LatentSameness, WhatARowDoesNotSeeDoesNotChangeItsBits) {
   EXPECT_TRUE(std::equal(clean.begin(), clean.begin() + rows, spoilt.begin()));
   EXPECT_NE(clean, spoilt) << "nothing was spoilt";
   EXPECT_EQ(Run({{1, 2049, 2050}}), decode);
+}
+
+// A tree across the end of a split, beside others: two rows behind its first, and the same aside.
+TEST_P(LatentSameness, RowsAsideHaveTheBitsOfTheirAncestorsInARow) {
+  for (const int first : {2046, 250, 4100}) {
+    for (int i = 1; i <= 2; ++i) CopyKv(1, first + i, first + 2 + i);
+    const std::vector<std::byte> branch = Run({{1, first, first + 3}});
+    desc_.paths = true;
+    const std::vector<std::byte> got = Run({{2, 0, 64}, {1, first, first + 5, 2}, {3, 90, 91}});
+    desc_.paths = false;
+    const auto row = static_cast<std::ptrdiff_t>(branch.size() / 3);
+    const auto tree = got.begin() + 64 * row;
+    EXPECT_TRUE(std::equal(branch.begin(), branch.end(), tree)) << first;
+    EXPECT_TRUE(std::equal(branch.begin() + row, branch.end(), tree + 3 * row)) << first;
+  }
 }
 
 // Lists of several splits, of one, and of all positions, which give the bits of a row without one.

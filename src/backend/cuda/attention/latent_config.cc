@@ -47,7 +47,6 @@ ops::Support LatentSupports(AttentionProducts products, const LatentAttention::D
     const DType type = products == AttentionProducts::kF16 ? DType::kF16 : DType::kBF16;
     if (ops::Support mla = MlaSupports(type, desc); !mla.ok) return mla;
   }
-  if (desc.paths) return ops::Support::No("rows of trees are not supported");
   return ops::RefLatentAttentionSupports(desc, facts);
 }
 
@@ -57,7 +56,7 @@ int LatentRows(AttentionProducts products, const LatentAttention::Desc& desc) {
 }
 
 AttentionConfig ConfigureLatent(AttentionProducts products, const LatentAttention::Desc& desc,
-                                const AttentionSizes& sizes, int compute_units) {
+                                const AttentionSizes& sizes, int compute_units, bool aside) {
   AttentionConfig config;
   const bool plain = products == AttentionProducts::kF32;
   if (plain) {
@@ -71,7 +70,7 @@ AttentionConfig ConfigureLatent(AttentionProducts products, const LatentAttentio
   } else {
     config.module = products == AttentionProducts::kF16 ? "sm90_f16_latent_attention"
                                                         : "sm90_bf16_latent_attention";
-    config.function = StrCat(config.module, desc.listed_max > 0 ? "_listed" : "");
+    config.function = StrCat(config.module, desc.listed_max > 0 || aside ? "_listed" : "");
     config.rows = kMlaRows;
     config.threads = kMlaThreads;
     config.shared_bytes = kMlaSharedBytes;

@@ -13,8 +13,9 @@ ops::Support LatentSupports(AttentionProducts products, const ops::LatentAttenti
 // alone.
 int LatentRows(AttentionProducts products, const ops::LatentAttention::Desc& desc);
 
+// `aside`: of rows aside of the first branches of trees, each of which is a sequence of its own.
 // REQUIRES: LatentSupports(products, desc) is ok.
 AttentionConfig ConfigureLatent(AttentionProducts products, const ops::LatentAttention::Desc& desc,
-                                const AttentionSizes& sizes, int compute_units);
+                                const AttentionSizes& sizes, int compute_units, bool aside = false);
 
 }  // namespace sluice::cuda

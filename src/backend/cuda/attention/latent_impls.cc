@@ -105,7 +105,7 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
   const KernelId kernel = {config.module, config.function.c_str()};
-  if (products == AttentionProducts::kF32 || p.listed.positions != nullptr) {
+  if (products == AttentionProducts::kF32 || p.listed.positions != nullptr || p.rows.aside_of > 0) {
     SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p));
   } else {
     SLUICE_ASSIGN_OR_RETURN(const TensorMap map, MapPages(p.rows));
@@ -117,6 +117,28 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
                                .shared_bytes = CombineSharedBytes(combined.head_dim)};
   return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine,
                 combined);
+}
+
+// All launches of the rows that `p` is about, which count as so many sequences.
+template <AttentionProducts products>
+Status LaunchRows(device::Stream& stream, const LatentAttention::Desc& desc,
+                  const LatentAttention::Args& args, const AttentionConfig& config,
+                  int64_t sequences, LatentParams p) {
+  if (config.thread_blocks == 0 || p.rows.kernel_blocks == 0) return OkStatus();
+  p.rows.tile_rows = config.rows;
+  p.rows.thread_blocks = static_cast<int32_t>(config.thread_blocks);
+  p.rows.slots_max = static_cast<int32_t>(config.slots_max);
+  const size_t plan_at = ListedBytes(desc, p.rows.tokens);
+  const size_t state_at = plan_at + PlanBytes(sequences);
+  const size_t partial_at = state_at + config.state_bytes;
+  const size_t kept_at = partial_at + config.partial_bytes;
+  SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch, Scratch(stream, kept_at + config.kept_bytes));
+  p.rows.plan = reinterpret_cast<int32_t*>(scratch + plan_at);
+  p.rows.partial_state = reinterpret_cast<float*>(scratch + state_at);
+  p.rows.partial = reinterpret_cast<float*>(scratch + partial_at);
+  p.kept = reinterpret_cast<float*>(scratch + kept_at);
+  if (desc.listed_max > 0) SLUICE_RETURN_IF_ERROR(MakeListedRows(stream, desc, args, scratch, p));
+  return LaunchKernels<products>(stream, config, p);
 }
 
 template <AttentionProducts products>
@@ -140,23 +162,15 @@ Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
         "of out at multiples of 2; lay them out so, or force any_f32_latent_attention");
   }
   const AttentionSizes sizes = SizesOf(desc, p.rows.tokens, p.rows.sequences, p.rows.blocks_max);
-  const AttentionConfig config =
-      ConfigureLatent(products, desc, sizes, FactsOf(stream).compute_units);
-  if (config.thread_blocks == 0 || p.rows.kernel_blocks == 0) return OkStatus();
-  p.rows.tile_rows = config.rows;
-  p.rows.thread_blocks = static_cast<int32_t>(config.thread_blocks);
-  p.rows.slots_max = static_cast<int32_t>(config.slots_max);
-  const size_t plan_at = ListedBytes(desc, p.rows.tokens);
-  const size_t state_at = plan_at + PlanBytes(sizes.sequences);
-  const size_t partial_at = state_at + config.state_bytes;
-  const size_t kept_at = partial_at + config.partial_bytes;
-  SLUICE_ASSIGN_OR_RETURN(std::byte* const scratch, Scratch(stream, kept_at + config.kept_bytes));
-  p.rows.plan = reinterpret_cast<int32_t*>(scratch + plan_at);
-  p.rows.partial_state = reinterpret_cast<float*>(scratch + state_at);
-  p.rows.partial = reinterpret_cast<float*>(scratch + partial_at);
-  p.kept = reinterpret_cast<float*>(scratch + kept_at);
-  if (desc.listed_max > 0) SLUICE_RETURN_IF_ERROR(MakeListedRows(stream, desc, args, scratch, p));
-  return LaunchKernels<products>(stream, config, p);
+  const int units = FactsOf(stream).compute_units;
+  SLUICE_RETURN_IF_ERROR(LaunchRows<products>(
+      stream, desc, args, ConfigureLatent(products, desc, sizes, units), sizes.sequences, p));
+  if (args.paths.empty()) return OkStatus();
+  p.rows.aside_of = p.rows.sequences;
+  p.rows.sequences = p.rows.tokens;
+  return LaunchRows<products>(stream, desc, args,
+                              ConfigureLatent(products, desc, AsideSizes(sizes), units, true),
+                              sizes.tokens, p);
 }
 
 template <AttentionProducts products>
@@ -170,9 +184,16 @@ size_t ScratchBytes(const LatentAttention::Desc& desc, const ops::StepLimits& li
                     const device::DeviceFacts& facts) {
   const int64_t blocks = CeilDiv(limits.positions, desc.kv.kernel_block_tokens);
   const AttentionSizes sizes = SizesOf(desc, limits.tokens, limits.sequences, blocks);
-  const AttentionConfig config = ConfigureLatent(products, desc, sizes, facts.compute_units);
-  return ListedBytes(desc, limits.tokens) + PlanBytes(sizes.sequences) + config.state_bytes +
-         config.partial_bytes + config.kept_bytes;
+  const auto bytes = [](const AttentionConfig& config, int64_t sequences) {
+    return PlanBytes(sequences) + config.state_bytes + config.partial_bytes + config.kept_bytes;
+  };
+  const int units = facts.compute_units;
+  const size_t all = ListedBytes(desc, limits.tokens) +
+                     bytes(ConfigureLatent(products, desc, sizes, units), sizes.sequences);
+  if (!desc.paths) return all;
+  const size_t aside =
+      bytes(ConfigureLatent(products, desc, AsideSizes(sizes), units, true), sizes.tokens);
+  return std::max(all, aside);  // one after the other
 }
 
 // Rows in F32 can't be multiplied otherwise.

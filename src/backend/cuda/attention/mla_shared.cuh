@@ -95,8 +95,8 @@ struct MlaProducer {
   }
 };
 
-// All threads of the warpgroup that brings positions, where they are listed: eight of them have a
-// row of each sixteen of a block, and its 64 columns at a time.
+// All threads of the warpgroup that brings positions, where they are listed or of a row aside:
+// eight of them have a row of each sixteen of a block, and its 64 columns at a time.
 struct MlaGatherer {
   static constexpr int kRowStep = 128 / 8, kRows = kMlaBlock / kRowStep;
 
@@ -107,8 +107,13 @@ struct MlaGatherer {
   __device__ void Find(const Tile& tile, const MlaWalk& walk, int block, KvRow (&rows)[kRows]) {
     const int first = block * kMlaBlock + static_cast<int>(threadIdx.x) / 8;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
-      rows[i] = FindListed(p.listed, tile.at.index, walk.seen, first + i * kRowStep);
+    for (int i = 0; i < kRows; ++i) rows[i] = FindAt(tile, walk.seen, first + i * kRowStep);
+  }
+
+  // Of a list, or of a row aside.
+  __device__ KvRow FindAt(const Tile& tile, int seen, int at) const {
+    return p.listed.positions != nullptr ? FindListed(p.listed, tile.at.index, seen, at)
+                                         : FindRow(p.rows, tile.at, {0, seen}, at);
   }
 
   __device__ void Bring(const Tile& tile) {

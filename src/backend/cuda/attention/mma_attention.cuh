@@ -228,7 +228,7 @@ struct MmaAttention {
 
   __device__ KvRow LookUp(int block) const {
     const int i = threadIdx.x;
-    return i < kBlock ? FindRow(p, tile.at.index, all, block * kBlock + i) : KvRow{-1, 0};
+    return i < kBlock ? FindRow(p, tile.at, all, block * kBlock + i) : KvRow{-1, 0};
   }
   __device__ void StoreRow(int slot, const KvRow& row) {
     if (threadIdx.x >= kBlock) return;

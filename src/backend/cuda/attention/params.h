@@ -44,6 +44,13 @@ struct AttentionParams {
   int32_t stream_tokens;   // sequences of at most so many are streamed; 0: none is
   int32_t activation, kv;  // DType
   int32_t split_shift = kSplitShift;  // splits are 2^split_shift positions
+  // [tokens] rows of kPathNumbers numbers, of trees of drafts (ops/attention.h); or null.
+  const int32_t* paths;
+  int64_t path_stride;
+  // 0: rows aside of the first branch of a tree are left out. Else they alone are computed, each as
+  // a sequence of one token: `sequences` is the number of all rows of the step, and this the number
+  // of rows of the block table.
+  int32_t aside_of;
   // What the kernel in plain F32 alone takes; ops/attention.h says what each does to a row.
   const float* slopes;    // [q_heads], of ALiBi; or null
   int32_t chunked;        // a row sees its window's positions from a multiple of `window` on

@@ -168,7 +168,7 @@ struct PlainAttention {
     if (i >= kBlock) return {-1, 0};
     if (kInK && values.listed.positions != nullptr)
       return FindListed(values.listed, tile.at.index, all.end, block * kBlock + i);
-    return FindRow(p, tile.at.index, all, block * kBlock + i);
+    return FindRow(p, tile.at, all, block * kBlock + i);
   }
   __device__ void StoreRow(int slot, const KvRow& at) {
     if (threadIdx.x < kBlock) shared.rows[slot][threadIdx.x] = Checked(p, at);

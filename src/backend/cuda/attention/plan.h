@@ -61,14 +61,45 @@ struct SequenceAt {
   SLUICE_BOTH int Position(int token) const { return context - tokens + token; }
 };
 
+// Of a row of AttentionParams::paths: how many of the last positions that it sees lie elsewhere,
+// and how much less than its place its own position is.
+SLUICE_BOTH inline int PathLength(const AttentionParams& p, int token) {
+  return p.paths[token * p.path_stride];
+}
+SLUICE_BOTH inline int AsideOf(const AttentionParams& p, int token) {
+  return p.paths[token * p.path_stride + PathLength(p, token)];
+}
+
+// Row `token` of the step as a sequence of its own, which has no tokens unless it is aside.
+SLUICE_BOTH inline SequenceAt LoadAside(const AttentionParams& p, int token) {
+  SequenceAt at = {};
+  int end = p.aside_of;  // the row of the table is in [at.index, end)
+  while (end - at.index > 1) {
+    const int middle = (at.index + end) / 2;
+    (p.query_start[middle] <= token ? at.index : end) = middle;
+  }
+  const int behind = p.query_start[at.index + 1] - token;  // rows up to the sequence's end
+  if (behind <= 0 || PathLength(p, token) <= 0) return at;
+  at.first_token = token;
+  at.tokens = 1;
+  at.context = p.context[at.index] - behind + 1 - AsideOf(p, token);
+  return at;
+}
+
 SLUICE_BOTH inline SequenceAt LoadSequence(const AttentionParams& p, int index) {
+  if (p.aside_of > 0) return LoadAside(p, index);
   SequenceAt at;
   at.index = index;
   at.first_token = p.query_start[index];
-  const int end = p.query_start[index + 1];
-  at.tokens = (end < p.tokens ? end : p.tokens) - at.first_token;
+  int end = p.query_start[index + 1];
+  end = end < p.tokens ? end : p.tokens;
+  at.context = p.context[index];
+  // Rows aside come behind the others, and each has a place.
+  for (; p.paths != nullptr && end > at.first_token && PathLength(p, end - 1) > 0; --end)
+    --at.context;
+  at.tokens = end - at.first_token;
   const int64_t room = int64_t{p.blocks_max} * p.block_tokens;
-  at.context = p.context[index] < room ? p.context[index] : static_cast<int>(room);
+  at.context = at.context < room ? at.context : static_cast<int>(room);
   return at;
 }
 
@@ -187,7 +218,7 @@ SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t*
       if (here) {
         plan.entries[entry_end - 1] = {
             item_end - count,    split ? static_cast<int>(slot_end - need) : -1,
-            row_end - tokens,    index,
+            row_end - tokens,    work.at.index,
             work.at.first_token, work.at.tokens,
             work.at.context,     0};
       }

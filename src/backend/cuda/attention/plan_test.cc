@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -119,6 +120,42 @@ class PlanTest : public ::testing::Test {
   std::vector<int32_t> start_, context_, numbers_;
   StepPlan plan_ = {};
 };
+
+// A tree of 7 rows, of which those from row 4 on are aside, behind a sequence that has none.
+TEST_F(PlanTest, RowsAsideAreLeftOutAndThenSequencesOfTheirOwn) {
+  Make({{2, 40}, {7, 90'007}, {0, 0}, {3, 700}});
+  // The second of its ancestors stands two places behind its position, itself three.
+  std::vector<int32_t> paths(12 * 4, 0);
+  for (const int row : {6, 7, 8}) {
+    const int32_t numbers[] = {2, 2, 3};
+    std::copy_n(numbers, 3, paths.begin() + row * 4);
+  }
+  p_.paths = paths.data();
+  p_.path_stride = 4;
+  const SequenceAt branch = LoadSequence(p_, 1);
+  EXPECT_EQ(branch.first_token, 2);
+  EXPECT_EQ(branch.tokens, 4);
+  EXPECT_EQ(branch.context, 90'004);
+  EXPECT_EQ(branch.Position(0), 90'000);
+  EXPECT_EQ(LoadSequence(p_, 3).tokens, 3);
+  p_.aside_of = p_.sequences;
+  p_.sequences = p_.tokens;
+  for (int row = 0; row < 12; ++row) {
+    const SequenceAt at = LoadSequence(p_, row);
+    EXPECT_EQ(at.tokens, row >= 6 && row < 9 ? 1 : 0) << row;
+    if (at.tokens == 0) continue;
+    EXPECT_EQ(at.index, 1);
+    EXPECT_EQ(at.first_token, row);
+    EXPECT_EQ(at.Position(0), 90'000 + row - 2 - 3);
+  }
+  numbers_.assign(kHeadSize + 8 * 12, -7);
+  MakePlan(p_, OneLane(), numbers_.data());
+  plan_ = PlanOf(numbers_.data());
+  EXPECT_EQ(plan_.head[kEntries], 3);
+  for (int entry = 0; entry < 3; ++entry) EXPECT_EQ(plan_.entries[entry].sequence, 1);
+  EXPECT_EQ(plan_.head[kSplitRows], 3);
+  ExpectApart();
+}
 
 TEST_F(PlanTest, EverySplitIsSomebodysOnce) {
   const std::vector<Chunk> steps[] = {

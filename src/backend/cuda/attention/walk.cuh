@@ -229,12 +229,27 @@ struct KvRow {
   int block, offset;
 };
 
-// What the block table has, whatever it is: nothing waits for it yet.
+// What the block table has, whatever it is: nothing waits for it yet. REQUIRES: the table has room
+// for `place`.
+__device__ inline KvRow FindPlace(const AttentionParams& p, int sequence, int place) {
+  const int column = place / p.block_tokens;
+  return {p.block_table[sequence * p.table_stride + column], place - column * p.block_tokens};
+}
 __device__ inline KvRow FindRow(const AttentionParams& p, int sequence, const Visible& all,
                                 int position) {
   if (position < all.first || position >= all.end) return {-1, 0};
-  const int column = position / p.block_tokens;
-  return {p.block_table[sequence * p.table_stride + column], position - column * p.block_tokens};
+  return FindPlace(p, sequence, position);
+}
+// The same for rows of `at`, which may be one aside: the last positions that it sees lie elsewhere.
+__device__ inline KvRow FindRow(const AttentionParams& p, const SequenceAt& at, const Visible& all,
+                                int position) {
+  if (p.aside_of == 0) return FindRow(p, at.index, all, position);
+  if (position < all.first || position >= all.end) return {-1, 0};
+  const int32_t* const path = p.paths + at.first_token * p.path_stride;
+  const int elsewhere = position - (at.context - path[0]);
+  const int place = elsewhere < 0 ? position : position + path[1 + elsewhere];
+  return place < int64_t{p.blocks_max} * p.block_tokens ? FindPlace(p, at.index, place)
+                                                        : KvRow{-1, 0};
 }
 
 __device__ inline KvRow Checked(const AttentionParams& p, const KvRow& at) {

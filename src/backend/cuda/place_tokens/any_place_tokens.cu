@@ -33,6 +33,14 @@ __device__ void Learn(const PlaceTokensParams& p, int s, int32_t* row) {
   }
 }
 
+// How much less than its place the position of token `t` is.
+__device__ int AsideOf(const PlaceTokensParams& p, int t) {
+  if (p.paths == nullptr) return 0;
+  const int32_t* const path = p.paths + t * p.path_stride;
+  const int length = path[0];
+  return length > 0 && length < p.path_numbers ? path[length] : 0;
+}
+
 }  // namespace
 
 extern "C" __global__ void any_place_tokens(const PlaceTokensParams p) {
@@ -62,11 +70,11 @@ extern "C" __global__ void any_place_tokens(const PlaceTokensParams p) {
     Gather(row, out, gone, count);
   }
   for (int t = begin + static_cast<int>(threadIdx.x); t < end; t += blockDim.x) {
-    const int position = first + t - begin, column = position / p.block_tokens;
+    const int place = first + t - begin, column = place / p.block_tokens;
     const bool has_block = row != nullptr && p.state == 0 && column < p.tables_width;
     const int id = has_block ? row[column] : -1;
-    p.positions[t] = position;
-    p.kv_slots[t] = id < 0 ? -1 : id * p.block_tokens + position % p.block_tokens;
+    p.positions[t] = place - AsideOf(p, t);
+    p.kv_slots[t] = id < 0 ? -1 : id * p.block_tokens + place % p.block_tokens;
   }
   if (s + 1 < p.sequences) return;
   for (int64_t t = end + static_cast<int64_t>(threadIdx.x); t < p.tokens; t += blockDim.x) {

@@ -7,11 +7,6 @@
 namespace sluice::cuda {
 namespace {
 
-ops::Support Supports(const ops::PlaceTokens::Desc& desc, const device::DeviceFacts& facts) {
-  if (desc.paths) return ops::Support::No("tokens of trees are not supported");
-  return ops::RefPlaceTokensSupports(desc, facts);
-}
-
 Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc,
                       const ops::PlaceTokens::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
@@ -24,6 +19,7 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
       .told_start = args.told_start.ptr<int32_t>(),
       .told_first = args.told_first.ptr<int32_t>(),
       .told = args.told.ptr<int32_t>(),
+      .paths = args.paths.empty() ? nullptr : args.paths.ptr<int32_t>(),
       .tables = args.tables.ptr<int32_t>(),
       .positions = args.positions.ptr<int32_t>(),
       .context = args.context.ptr<int32_t>(),
@@ -31,6 +27,7 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
       .block_table = args.block_table.ptr<int32_t>(),
       .tables_stride = args.tables.strides[0],
       .block_table_stride = args.block_table.strides[0],
+      .path_stride = args.paths.empty() ? 0 : args.paths.strides[0],
       .tokens = args.positions.dims[0],
       .sequences = static_cast<int32_t>(args.first.dims[0]),
       .slot_count = static_cast<int32_t>(args.tables.dims[0]),
@@ -39,6 +36,7 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
       .block_tokens = desc.block_tokens,
       .cache_block_tokens = desc.cache_block_tokens,
       .earlier = desc.earlier,
+      .path_numbers = ops::kPathNumbers,
       .state = desc.state};
   LaunchShape shape;
   shape.grid[0] = static_cast<unsigned>(params.sequences);
@@ -49,7 +47,7 @@ Status RunPlaceTokens(device::Stream& stream, const ops::PlaceTokens::Desc& desc
 }  // namespace
 
 void RegisterPlaceTokens(ops::OpTable& table) {
-  table.Add<ops::PlaceTokens>({"any_place_tokens", &Supports, &RunPlaceTokens});
+  table.Add<ops::PlaceTokens>({"any_place_tokens", &ops::RefPlaceTokensSupports, &RunPlaceTokens});
 }
 
 }  // namespace sluice::cuda
