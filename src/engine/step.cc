@@ -12,12 +12,17 @@
 namespace sluice::engine {
 namespace {
 
-// The plan's sequences, if each decodes, with drafts or without; else 0.
-int32_t DecodingOf(const batch::BatchPlan& plan) {
+// The plan's sequences, if each decodes, with drafts or without; else none.
+Decoding DecodingOf(const batch::BatchPlan& plan) {
+  int64_t tokens = 0;
+  bool all = true;
   for (const batch::PlanEntry& entry : plan.entries) {
-    if (entry.query_tokens != entry.logits_count) return 0;
+    all = all && entry.query_tokens == entry.logits_count;
+    tokens += entry.first_position + entry.query_tokens;
   }
-  return static_cast<int32_t>(plan.entries.size());
+  const auto sequences = static_cast<int32_t>(plan.entries.size());
+  return {.sequences = all ? sequences : 0,
+          .context = static_cast<int32_t>(tokens / std::max(sequences, 1))};
 }
 
 }  // namespace
@@ -156,8 +161,9 @@ bool StepLoop::End() {
 }
 
 void StepLoop::LearnCosts(const Flight& flight, int64_t took_us) {
-  if (flight.decoding == 0 || took_us <= 0 || flight.cold) return;
-  const int32_t drafts = flight.tokens - flight.decoding;
+  const int32_t sequences = flight.decoding.sequences;
+  if (sequences == 0 || took_us <= 0 || flight.cold) return;
+  const int32_t drafts = flight.tokens - sequences;
   const double seconds = 1e-6 * static_cast<double>(took_us);
   // A step that verifies guesses of a head, and makes none, costs neither the one nor the other.
   const bool whole = head_drafts_ == nullptr || (drafts > 0) == flight.guesses;
@@ -165,18 +171,18 @@ void StepLoop::LearnCosts(const Flight& flight, int64_t took_us) {
   if (head_drafts_ == nullptr || !known) return;
   int64_t tokens = 0;
   for (const schedule::SequenceOutcome& out : outcome_.sequences) tokens += out.token_count;
-  draft_gain_.Observe(flight.decoding, drafts > 0 || flight.guesses, tokens, seconds,
-                      verify_cost_.Plain(flight.decoding));
+  draft_gain_.Observe(sequences, drafts > 0 || flight.guesses, tokens, seconds,
+                      verify_cost_.Plain(sequences));
 }
 
 void StepLoop::Draft(const Flight& flight, int64_t took_us) {
   LearnCosts(flight, took_us);
-  const auto sequences = static_cast<int32_t>(outcome_.sequences.size());
-  const speculate::DraftCosts costs = verify_cost_.Next(std::max(1, sequences));
+  const auto sequences = std::max(static_cast<int32_t>(outcome_.sequences.size()), 1);
+  const speculate::DraftCosts costs =
+      verify_cost_.Next({.sequences = sequences, .context = flight.decoding.context});
   if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
   if (head_drafts_ != nullptr) {
-    head_drafts_->Choose(outcome_, costs, draft_gain_.Rests(std::max(1, sequences)),
-                         scheduler_.get());
+    head_drafts_->Choose(outcome_, costs, draft_gain_.Rests(sequences), scheduler_.get());
   }
 }
 

@@ -176,7 +176,7 @@ class StepLoop {
     Status status;    // of Launch
     int64_t plan_us = 0, execute_us = 0;
     int64_t launched_us = 0;
-    int32_t decoding = 0;  // its sequences, if it does nothing else; 0: it does
+    Decoding decoding;     // its sequences, if it does nothing else, else none; and their contexts
     bool guesses = false;  // what follows, on the device
     bool cold = false;     // its time, or that of the step behind which it runs, is of no use
   };

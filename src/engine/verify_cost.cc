@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <limits>
 
 namespace sluice::engine {
@@ -13,6 +14,8 @@ constexpr double kRate = 0.25, kOutlier = 0.5;
 constexpr double kGuessed = 1.0 / 128, kGuessedMax = 0.5;
 // By which a price that is not paid gets less with a step, so that it is looked at again.
 constexpr double kForget = 1.0 / 1024;
+// Tokens by which contexts may have changed, beside an eighth: of a sequence, at least, and of all.
+constexpr int32_t kContextRoom = 32, kContextRoomOfAll = 512;
 
 double Moved(double value, double sample) {
   const double low = value * (1 - kOutlier), high = value * (1 + kOutlier);
@@ -26,10 +29,18 @@ VerifyCost::Size& VerifyCost::SizeOf(int32_t sequences) {
   return sizes_[std::clamp(width, 1, kSizes) - 1];
 }
 
-bool VerifyCost::Observe(int32_t sequences, int32_t drafts, double seconds) {
+// What a step reads grows with the contexts of all its sequences.
+bool VerifyCost::IsOther(const Size& size, const Decoding& batch) {
+  const int32_t room = std::max(kContextRoom, kContextRoomOfAll / std::max(batch.sequences, 1));
+  return std::abs(batch.context - size.context) > room + size.context / 8;
+}
+
+bool VerifyCost::Observe(const Decoding& batch, int32_t drafts, double seconds) {
+  const int32_t sequences = batch.sequences;
   Size& size = SizeOf(sequences);
   if (drafts == 0) {
-    size.plain = size.plain == 0 ? seconds : Moved(size.plain, seconds);
+    size.plain = size.plain == 0 || IsOther(size, batch) ? seconds : Moved(size.plain, seconds);
+    size.context = batch.context;
     size.since_plain = size.asked = 0;
   } else {
     ++size.since_plain;
@@ -46,15 +57,17 @@ bool VerifyCost::Observe(int32_t sequences, int32_t drafts, double seconds) {
   return false;
 }
 
-speculate::DraftCosts VerifyCost::Next(int32_t sequences) {
+speculate::DraftCosts VerifyCost::Next(const Decoding& batch) {
+  const int32_t sequences = batch.sequences;
   Size& size = SizeOf(sequences);
   speculate::DraftCosts costs = {};
-  if (size.since_plain >= kStale) {
+  if (size.since_plain >= kStale || IsOther(size, batch)) {
     if (++size.asked <= kPatience) {
       costs.fill(std::numeric_limits<float>::infinity());
       return costs;
     }
     size.since_plain = size.asked = 0;
+    size.context = batch.context;
   }
   double low = 0;
   int last = 0;  // the number of drafts whose cost is `low`
