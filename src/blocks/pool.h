@@ -42,6 +42,18 @@ class BlockPool {
   // The next block that Allocate would evict, or kNone.
   int32_t LeastRecentlyUsed() const { return cached_.head; }
 
+  // Calls visit(first, count) for the free blocks, by runs of ids that follow one another.
+  template <class Visit>
+  void ForEachFreeRun(const Visit& visit) const {
+    const auto is_free = [&](int32_t id) {
+      return blocks_[id].references == 0 && blocks_[id].node == kNone;
+    };
+    for (int32_t first = 0, end = 0; first < size(); first = end + 1) {
+      for (end = first; end < size() && is_free(end);) ++end;
+      if (end > first) visit(first, end - first);
+    }
+  }
+
   void CheckInvariants() const;
 
  private:

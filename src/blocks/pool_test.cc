@@ -4,6 +4,8 @@
 
 #include <random>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace sluice::blocks {
 namespace {
@@ -33,6 +35,25 @@ TEST(BlockPool, WhatWasFreedLastIsTakenFirst) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Allocate(&evicted), i) << "not one never used";
   EXPECT_EQ(pool.Allocate(&evicted), 3);
   pool.CheckInvariants();
+}
+
+TEST(BlockPool, FreeBlocksAreToldByRuns) {
+  BlockPool pool(6);
+  std::vector<int32_t> taken(6);
+  int32_t evicted = 0;
+  for (int32_t& id : taken) id = pool.Allocate(&evicted);
+  const auto runs = [&] {
+    std::vector<std::pair<int32_t, int32_t>> found;
+    pool.ForEachFreeRun([&](int32_t first, int32_t count) { found.emplace_back(first, count); });
+    return found;
+  };
+  using Runs = std::vector<std::pair<int32_t, int32_t>>;
+  EXPECT_EQ(runs(), Runs());
+  pool.SetNode(4, 9);  // its content is known: it is cached, not free
+  for (const int32_t id : {5, 0, 1, 4}) pool.Unref(id);
+  EXPECT_EQ(runs(), (Runs{{0, 2}, {5, 1}}));
+  for (const int32_t id : {2, 3}) pool.Unref(id);
+  EXPECT_EQ(runs(), (Runs{{0, 4}, {5, 1}}));
 }
 
 TEST(BlockPool, ASharedBlockIsFreedByItsLastOwner) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -16,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/conversation.h"
 #include "cli/editor/terminal.h"
+#include "cli/markdown_color.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/sampling_options.h"
@@ -37,6 +39,31 @@ constexpr const char* kHelp =
     "keep a conversation, /stats shows the speed of the last answer, /bye ends.\n"
     "Alt-Enter or three quotes write more lines, Ctrl-R looks through what was asked before.\n"
     "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
+
+// An answer as a terminal shows it: what the terminal would obey is visible, Markdown has colours
+// and lines end between words.
+class Shown {
+ public:
+  void Add(std::string_view piece) { Write(visible_.Add(piece)); }
+  void Finish() {
+    Write(visible_.Finish());
+    PrintColored(wrap_.Add(color_.Finish(), Columns()) + wrap_.Finish(Columns()));
+  }
+
+ private:
+  static int Columns() {
+    winsize size{};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  }
+  void Write(std::string_view text) {
+    PrintColored(wrap_.Add(has_colors_ ? color_.Add(text) : text, Columns()));
+  }
+
+  const bool has_colors_ = TakesColors();
+  VisibleStream visible_;
+  MarkdownColor color_;
+  WordWrap wrap_;
+};
 
 class Chat {
  public:
@@ -108,11 +135,12 @@ class Chat {
   }
 
   void Ask(const std::string& text) {
-    WordWrap wrap;
+    Shown shown;
     auto result = conversation_.Answer(text, [&](const TextDelta& delta) {
-      std::cout << (editor_ ? wrap.Add(delta.text, Columns()) : delta.text) << std::flush;
+      if (editor_) return shown.Add(delta.text);
+      std::cout << delta.text << std::flush;
     });
-    if (editor_) std::cout << wrap.Finish(Columns());
+    if (editor_) shown.Finish();
     std::cout << "\n" << std::flush;
     if (conversation_.forgotten() > 0) {
       std::cerr << "The context of " << engine_.Info().max_model_len
@@ -141,11 +169,6 @@ class Chat {
                         : StrCat("the context of ", engine_.Info().max_model_len, " tokens is full",
                                  kNewOne))
               << "\n";
-  }
-
-  static int Columns() {
-    winsize size{};
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
   }
 
   void Help(const std::string&) { std::cout << kHelp; }

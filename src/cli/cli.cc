@@ -72,6 +72,15 @@ std::string NoSuchCommand(const std::string& name) {
                 nearest.empty() ? "see sluice --help" : StrCat("did you mean ", nearest, "?"));
 }
 
+// `name` stands before any command.
+std::string NoSuchOption(const std::string& name) {
+  const std::string nearest = Nearest(name, {"--help", "--version"});
+  return StrCat("there is no option ", Quote(name), " of all commands; ",
+                nearest.empty()
+                    ? "those of a command stand behind it, as in sluice serve --port 8080"
+                    : StrCat("did you mean ", nearest, "?"));
+}
+
 // CLI11 names what it did not expect from the last to the first.
 std::string MessageOf(const CLI::ParseError& error, const CLI::App& app, int argc, char** argv) {
   std::string message = error.what();
@@ -159,6 +168,7 @@ class Program {
         std::cerr << app_.help();
         return 2;
       }
+      if (first[0] == '-') return UsageError(NoSuchOption(first));
       return UsageError(
           StrCat(MessageOf(error, app_, argc, argv), "; see sluice ", first, " --help"));
     }

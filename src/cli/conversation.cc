@@ -1,5 +1,6 @@
 #include "cli/conversation.h"
 
+#include <algorithm>
 #include <charconv>
 #include <type_traits>
 #include <utility>
@@ -13,6 +14,8 @@ namespace sluice::cli {
 namespace {
 
 constexpr int kMaxTokensMax = 1 << 24;
+// Of the context so large a part, one over this, is kept for an answer that may be as long.
+constexpr int kAnswerShare = 4;
 
 template <class Number>
 Status Parse(const std::string& name, const std::string& text, Number* number) {
@@ -46,11 +49,10 @@ Result<RunResult> Conversation::Answer(const std::string& text,
                                        const std::function<void(const TextDelta&)>& on_delta) {
   messages_.push_back({{"role", "user"}, {"content", text}});
   forgotten_ = 0;
+  while (!HasRoom() && ForgetTurn()) continue;
   for (;;) {
     Request request;
-    ChatPrompt chat;
-    chat.messages_json = DumpJson(messages_);
-    request.prompt = std::move(chat);
+    request.prompt = Asked();
     request.max_tokens = max_tokens_;
     request.sampling = WithTerminalDefaults(asked_, engine_.Info().sampling_defaults);
     InterruptGuard interrupt;
@@ -59,16 +61,36 @@ Result<RunResult> Conversation::Answer(const std::string& text,
       messages_.push_back({{"role", "assistant"}, {"content", result->text}});
       return result;
     }
-    const size_t first = FirstTurn();
-    const bool full = result.status().code() == StatusCode::kTooLarge;
-    if (!full || messages_.size() < first + 3) {
+    if (result.status().code() != StatusCode::kTooLarge || !ForgetTurn()) {
       messages_.erase(messages_.size() - 1);
       return result;
     }
-    messages_.erase(first);
-    messages_.erase(first);
-    ++forgotten_;
   }
+}
+
+ChatPrompt Conversation::Asked() const {
+  ChatPrompt chat;
+  chat.messages_json = DumpJson(messages_);
+  return chat;
+}
+
+bool Conversation::HasRoom() const {
+  const auto text = engine_.RenderChat(Asked(), /*now=*/"");
+  if (!text.ok()) return true;  // the answer says why
+  const auto ids = engine_.Tokenize(*text, /*add_special=*/false, /*parse_special=*/true);
+  const int64_t length = engine_.Info().max_model_len;
+  return !ids.ok() || static_cast<int64_t>(ids->size()) +
+                              std::min<int64_t>(max_tokens_, length / kAnswerShare) <=
+                          length;
+}
+
+bool Conversation::ForgetTurn() {
+  const size_t first = FirstTurn();
+  if (messages_.size() < first + 3) return false;
+  messages_.erase(first);
+  messages_.erase(first);
+  ++forgotten_;
+  return true;
 }
 
 void Conversation::Reset() {

@@ -16,8 +16,9 @@ class Conversation {
   // `asked`: the sampling that the command line asks for. The engine must outlive it.
   Conversation(Engine& engine, std::string system, Sampling asked, int max_tokens);
 
-  // Answers one message; what was drawn before Ctrl-C stays. Where the context is full the oldest
-  // turns are forgotten first. After an error the message is forgotten.
+  // Answers one message; what was drawn before Ctrl-C stays. Where the context has no room for
+  // it and for an answer of a quarter of the context, or of max_tokens, the oldest turns are
+  // forgotten first. After an error the message is forgotten.
   Result<RunResult> Answer(const std::string& text,
                            const std::function<void(const TextDelta&)>& on_delta);
   // Turns that the last answer had no room for: a question and its answer each.
@@ -39,6 +40,9 @@ class Conversation {
 
  private:
   size_t FirstTurn() const;  // behind the system message
+  ChatPrompt Asked() const;
+  bool HasRoom() const;  // for an answer
+  bool ForgetTurn();     // the oldest; false: there is none but the question
 
   Engine& engine_;
   Sampling asked_;

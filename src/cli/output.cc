@@ -71,16 +71,23 @@ bool StandardOutput::Write() {
   return written;
 }
 
-void PrintDim(std::string_view line) {
+bool TakesColors() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string_view(value == nullptr ? "" : value);
   };
-  const bool dim = variable("NO_COLOR").empty() && variable("TERM") != "dumb";
-  std::cout << std::flush;  // which would show the escapes
-  const std::string text = (dim ? "\x1b[2m" : "") + Visible(line) + (dim ? "\x1b[0m" : "") + "\n";
+  return variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+}
+
+void PrintColored(std::string_view text) {
+  std::cout << std::flush;
   // A terminal that is gone is told by the next write of std::cout.
   [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+}
+
+void PrintDim(std::string_view line) {
+  const bool dim = TakesColors();
+  PrintColored((dim ? "\x1b[2m" : "") + Visible(line) + (dim ? "\x1b[0m" : "") + "\n");
 }
 
 void PrintError(std::string_view message) { std::cerr << "sluice: " + Visible(message) + "\n"; }

@@ -42,8 +42,14 @@ class StandardOutput : public std::streambuf {
   int error_ = 0;
 };
 
-// A line for people beside what was asked for: dim, unless NO_COLOR is set or the terminal is a
-// dumb one. REQUIRES: standard output is a terminal.
+// Whether standard output, a terminal, takes colours: unless NO_COLOR is set or it is a dumb one.
+bool TakesColors();
+// Text with escapes of our own, which std::cout would show. REQUIRES: standard output is a
+// terminal, and all else of the text is visible (base/visible.h).
+void PrintColored(std::string_view text);
+
+// A line for people beside what was asked for: dim where it takes colours. REQUIRES: standard
+// output is a terminal.
 void PrintDim(std::string_view line);
 
 // "sluice: MESSAGE" on a line of standard error.

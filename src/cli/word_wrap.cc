@@ -7,7 +7,7 @@
 namespace sluice::cli {
 
 void WordWrap::Place(std::string* out, int columns) {
-  const int width = WidthOf(word_);
+  const int width = WidthOf(std::exchange(visible_, {}));
   if (column_ > 0 && column_ + width >= columns) {
     *out += '\n';
     column_ = 0;
@@ -19,6 +19,11 @@ void WordWrap::Place(std::string* out, int columns) {
 std::string WordWrap::Add(std::string_view piece, int columns) {
   std::string out;
   for (const char c : piece) {
+    if (escape_ || c == '\x1b') {
+      escape_ = c != 'm';
+      word_ += c;
+      continue;
+    }
     if (c == ' ' || c == '\n') {
       Place(&out, columns);
       if (c == '\n') {
@@ -31,8 +36,9 @@ std::string WordWrap::Add(std::string_view piece, int columns) {
       continue;
     }
     const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // a character of UTF-8
-    if (begins && word_.size() >= static_cast<size_t>(columns)) Place(&out, columns);
+    if (begins && visible_.size() >= static_cast<size_t>(columns)) Place(&out, columns);
     word_ += c;
+    visible_ += c;
   }
   return out;
 }

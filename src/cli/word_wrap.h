@@ -1,4 +1,5 @@
-// Breaks a text that comes in pieces between words, at a terminal's width. One thread.
+// Breaks a text that comes in pieces between words, at a terminal's width. Escapes that colour it
+// take no room. One thread.
 #pragma once
 
 #include <string>
@@ -18,6 +19,8 @@ class WordWrap {
   void Place(std::string* out, int columns);  // writes the word that waits
 
   std::string word_;
+  std::string visible_;  // of the word: all but the escapes that colour it
+  bool escape_ = false;  // one has begun, which ends with an m
   int column_ = 0;
 };
 

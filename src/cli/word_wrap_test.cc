@@ -23,6 +23,12 @@ TEST(WordWrapTest, AWordLongerThanALineStaysWhole) {
             std::string("ab \n").size());
 }
 
+TEST(WordWrapTest, ColoursTakeNoRoom) {
+  const std::string bold = "\x1b[1m", off = "\x1b[0m";
+  EXPECT_EQ(Wrapped("one " + bold + "two" + off + " three four", 10),
+            "one " + bold + "two" + off + " \nthree \nfour");
+}
+
 TEST(WordWrapTest, CountsColumnsAndSplitsNoCharacter) {
   std::string wide;
   for (int i = 0; i < 20; ++i) wide += "\xe4\xb8\x96";

@@ -142,6 +142,10 @@ class Device {
   // device while a graph is captured on this thread kFailedPrecondition. On the CPU large buffers
   // take no memory until touched.
   virtual Result<Buffer> Allocate(size_t bytes, MemoryKind kind) = 0;
+  // What stands in `view`, a part of a buffer, is of no use any more, and no work on it is under
+  // way: memory that it took may go back to the system until it is written again, and any bytes may
+  // be found there. Nothing where buffers keep their memory.
+  virtual void GiveBack(const View& view) { (void)view; }
   virtual Result<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual Result<std::unique_ptr<Event>> CreateEvent() = 0;
   // An event that knows when it happened, which may cost more. kUnimplemented where work runs while

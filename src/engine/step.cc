@@ -61,6 +61,7 @@ bool StepLoop::Begin() {
     NoteMasked();
     NoteTimelines(planned);
     flight.launched_us = planned;
+    keeps_kv_ = true;
     flight.decoding = DecodingOf(plan_);
     flight.guesses = plan_.guesses > 0;
     auto step = runner_.Launch(&plan_, nullptr);
@@ -195,6 +196,27 @@ bool StepLoop::MoveExperts(bool idle) {
   return more.ok() && *more;
 }
 
+void StepLoop::Rest(std::unique_lock<std::mutex>* lock) {
+  const auto has_work = [&] {
+    return stopping_ || !inbox_.empty() || (scheduler_->HasWork() && !paused_);
+  };
+  if (keeps_kv_ && !wake_.wait_for(*lock, rest_, has_work)) {
+    lock->unlock();
+    GiveBackKv();
+    lock->lock();
+  }
+  wake_.wait(*lock, has_work);
+}
+
+void StepLoop::GiveBackKv() {
+  const auto groups = static_cast<int32_t>(runner_.Info().kv_groups.size());
+  for (int32_t group = 0; group < groups; ++group) {
+    scheduler_->kv().pool(group).ForEachFreeRun(
+        [&](int32_t first, int32_t count) { runner_.GiveBackKv(group, first, count); });
+  }
+  keeps_kv_ = false;
+}
+
 void StepLoop::Run() {
   bool moves_experts = false;
   for (;;) {
@@ -203,9 +225,7 @@ void StepLoop::Run() {
       const bool can_step = !flights_.empty() || (scheduler_->HasWork() && !paused_);
       if (inbox_.empty() && !can_step && !stopping_ && !moves_experts) {
         has_work_ = false;
-        wake_.wait(lock, [&] {
-          return stopping_ || !inbox_.empty() || (scheduler_->HasWork() && !paused_);
-        });
+        Rest(&lock);
       }
       if (stopping_) break;
       taken_.swap(inbox_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -31,15 +32,18 @@ class StepLoop {
   // Both references must outlive it. `drafter` may be null: no step verifies drafts of the host
   // then. So may `head_drafts`: those of the runner are as many as each sequence asks for.
   // `draft_wait_us`: EngineOptions::draft_wait_us, for drafts that constraints force.
+  // `rest`: behind so long without work, memory of KV that nobody uses is given back.
   StepLoop(exec::StepRunner& runner, std::unique_ptr<schedule::Scheduler> scheduler,
            Metrics& metrics, std::unique_ptr<Drafter> drafter = nullptr,
-           std::unique_ptr<HeadDrafts> head_drafts = nullptr, int64_t draft_wait_us = 500)
+           std::unique_ptr<HeadDrafts> head_drafts = nullptr, int64_t draft_wait_us = 500,
+           std::chrono::milliseconds rest = std::chrono::seconds(30))
       : runner_(runner),
         scheduler_(std::move(scheduler)),
         drafter_(std::move(drafter)),
         head_drafts_(std::move(head_drafts)),
         metrics_(metrics),
-        draft_wait_us_(draft_wait_us) {}
+        draft_wait_us_(draft_wait_us),
+        rest_(rest) {}
   ~StepLoop() { Stop(); }
 
   void Start(TextWorkers* workers);
@@ -127,6 +131,9 @@ class StepLoop {
             const Status& error);
   // Carries on with moving experts where no step does it; says whether more is left to do.
   bool MoveExperts(bool idle);
+  // Waits until there is something to do. REQUIRES: `lock` holds mutex_; no step is in flight.
+  void Rest(std::unique_lock<std::mutex>* lock);
+  void GiveBackKv();
   // Puts an admitted request into the table.
   void Open(std::shared_ptr<RequestState> request, int32_t handle);
   // One sequence of the request has ended.
@@ -146,6 +153,8 @@ class StepLoop {
   const std::unique_ptr<HeadDrafts> head_drafts_;         // the same
   Metrics& metrics_;
   const int64_t draft_wait_us_;
+  const std::chrono::milliseconds rest_;
+  bool keeps_kv_ = false;  // steps have run since memory was given back
   TextWorkers* workers_ = nullptr;
   std::thread thread_;
   const int longest_sequence_ = scheduler_->LongestSequence();

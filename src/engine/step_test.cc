@@ -103,6 +103,53 @@ TEST_F(StepLoopTest, FailedStepsAreCountedUntilOneSucceeds) {
   loop_->Stop();
 }
 
+// A runner that counts what is given back.
+class GivingRunner : public exec::StepRunner {
+ public:
+  explicit GivingRunner(exec::StepRunner& runner) : runner_(runner) {}
+  const exec::RunnerInfo& Info() const override { return runner_.Info(); }
+  exec::RunnerTotals Totals() const override { return runner_.Totals(); }
+  uint64_t WeightsVersion() const override { return runner_.WeightsVersion(); }
+  Result<exec::Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
+    return runner_.Launch(plan, sink);
+  }
+  void GiveBackKv(int32_t group, int32_t first, int32_t count) override {
+    EXPECT_LT(group, static_cast<int32_t>(Info().kv_groups.size()));
+    EXPECT_LE(first + count, Info().kv_groups[group].num_blocks);
+    blocks += count;
+    runner_.GiveBackKv(group, first, count);
+  }
+  std::atomic<int> blocks = 0;
+
+ private:
+  exec::StepRunner& runner_;
+};
+
+TEST_F(StepLoopTest, WithoutWorkMemoryOfFreeBlocksIsGivenBackOnce) {
+  schedule::SchedulerOptions options;
+  options.max_num_seqs = exec::kTestSlots;
+  options.max_batch_tokens = 64;
+  options.max_model_len = exec::kTestLength;
+  options.prefix_cache = false;
+  auto scheduler = schedule::Scheduler::Create(options, tiny_.store->groups());
+  GivingRunner runner(*tiny_.executor);
+  StepLoop loop(runner, std::move(scheduler).value(), metrics_, nullptr, nullptr, 500,
+                std::chrono::milliseconds(1));
+  loop.Start(&workers_);
+  const auto nothing = [&] { return loop.Call([](schedule::Scheduler&) {}); };
+  EXPECT_TRUE(nothing());
+  EXPECT_EQ(runner.blocks, 0) << "nothing was touched";
+  int all = 0;
+  for (const batch::KvGroup& group : tiny_.store->groups()) all += group.num_blocks;
+  for (const RequestId id : {1, 2}) {
+    EXPECT_TRUE(loop.Add(MakeRequest(id, [](TextDelta&&) {}), {MakeSpec(id, 2, 0)}));
+    while (runner.blocks < static_cast<int>(id) * all) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(runner.blocks, static_cast<int>(id) * all);
+  }
+  loop.Stop();
+}
+
 // A runner whose guesses may have failed.
 class FailingDrafts : public exec::StepRunner {
  public:

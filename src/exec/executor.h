@@ -120,6 +120,9 @@ class Executor : public StepRunner {
   }
   Result<bool> MoveExperts() override;
   Status ReadExpertLoads() override;
+  void GiveBackKv(int32_t group, int32_t first, int32_t count) override {
+    store_.GiveBack(group, first, count);
+  }
   Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override;
 
   // Runs the smallest steps through and forgets them, so that what a device does at first use

@@ -43,6 +43,9 @@ class LocalRunner : public StepRunner {
   experts::Balancer* ExpertBalancer() override { return executor_->ExpertBalancer(); }
   Result<bool> MoveExperts() override { return executor_->MoveExperts(); }
   Status ReadExpertLoads() override { return executor_->ReadExpertLoads(); }
+  void GiveBackKv(int32_t group, int32_t first, int32_t count) override {
+    executor_->GiveBackKv(group, first, count);
+  }
   Result<Step> Launch(batch::BatchPlan* plan, batch::KvSink* sink) override {
     return executor_->Launch(plan, sink);
   }

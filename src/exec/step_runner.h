@@ -163,6 +163,11 @@ class StepRunner {
   virtual Result<bool> MoveExperts() { return false; }
   // Brings ExpertLoads() and ExpertSlotLoads() up to the last step, unless a step is unfinished.
   virtual Status ReadExpertLoads() { return OkStatus(); }
+  // What stands in `count` blocks of a group of KV, from `first` on, is of no use any more, so that
+  // their memory may be given back. REQUIRES: no step is unfinished.
+  virtual void GiveBackKv(int32_t group, int32_t first, int32_t count) {
+    (void)group, (void)first, (void)count;
+  }
   // Puts the step behind those that were launched before: block copies, the model, and sampling
   // where no row waits for a mask. Takes the content of *plan and leaves the buffers of an earlier
   // one in it. `sink` may be null and must outlive the step. kInvalidArgument names what is wrong

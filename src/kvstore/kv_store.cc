@@ -103,6 +103,11 @@ size_t KvStore::bytes() const {
   return sum;
 }
 
+void KvStore::GiveBack(int32_t group, int32_t first, int32_t count) {
+  const size_t bytes = BlockBytes(groups_[group]);
+  device_.GiveBack(Part(pools_[group].view(), first * bytes, count * bytes));
+}
+
 Status KvStore::Copy(device::Stream& stream, std::span<const BlockMove> moves) {
   items_.clear();
   for (const BlockMove& move : moves) {

@@ -49,6 +49,10 @@ class KvStore {
   const std::vector<batch::KvGroup>& groups() const { return groups_; }
   size_t bytes() const;
 
+  // What stands in `count` cache blocks of a group, from `first` on, is of no use any more: see
+  // Device::GiveBack. REQUIRES: they are blocks of the group.
+  void GiveBack(int32_t group, int32_t first, int32_t count);
+
   // Copies whole blocks in all layers of their groups, in order on `stream`. Ids out of range are
   // errors and nothing is copied.
   Status Copy(device::Stream& stream, std::span<const BlockMove> moves);

@@ -1,6 +1,7 @@
 #include "backend/cpu/device.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -102,6 +103,15 @@ Result<Buffer> CpuDevice::Allocate(size_t bytes, MemoryKind) {
                   StrCat("the operating system refused an allocation of ", bytes, " bytes"));
   }
   return Buffer(view, SharedDeleter(lazy));
+}
+
+void CpuDevice::GiveBack(const View& view) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(view.data);
+  const uintptr_t first = (begin + page - 1) / page * page,
+                  end = (begin + view.bytes) / page * page;
+  // Where the system refuses, the pages stay.
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
 Result<std::unique_ptr<device::Stream>> CpuDevice::CreateStream() {

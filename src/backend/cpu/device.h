@@ -21,6 +21,7 @@ class CpuDevice : public device::Device {
   Result<device::MemoryInfo> Memory() const override;
   // Every kind is host memory here: nothing needs to be pinned for a CPU.
   Result<device::Buffer> Allocate(size_t bytes, device::MemoryKind kind) override;
+  void GiveBack(const device::View& view) override;
   Result<std::unique_ptr<device::Stream>> CreateStream() override;
   Result<std::unique_ptr<device::Event>> CreateEvent() override;
   Status Copy(device::Stream& stream, std::span<const device::CopyItem> items) override;

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "backend/cpu/host.h"
 #include "backend/cpu/ops.h"
@@ -33,6 +36,29 @@ TEST_F(CpuDeviceTest, ALargeBufferTakesNoMemoryUntilTouched) {
   auto third = device_.Allocate(half, MemoryKind::kHost);
   ASSERT_TRUE(first.ok() && second.ok() && third.ok());
   third->data()[half - 1] = std::byte{1};
+}
+
+TEST_F(CpuDeviceTest, WhatIsGivenBackTakesNoMemoryUntilWritten) {
+  constexpr size_t kBytes = size_t{32} << 20, kPage = 4096;
+  auto buffer = device_.Allocate(kBytes, MemoryKind::kDevice);
+  ASSERT_TRUE(buffer.ok());
+  std::memset(buffer->data(), 7, kBytes);
+  const auto resident = [&] {
+    std::vector<unsigned char> pages(kBytes / kPage);
+    EXPECT_EQ(mincore(buffer->data(), kBytes, pages.data()), 0);
+    size_t count = 0;
+    for (const unsigned char page : pages) count += page & 1;
+    return count;
+  };
+  EXPECT_EQ(resident(), kBytes / kPage);
+  device::View part = buffer->view();
+  part.data += 100;  // pages that it has a part of stay
+  part.bytes = kBytes / 2;
+  device_.GiveBack(part);
+  EXPECT_EQ(resident(), kBytes / kPage / 2 + 1);
+  EXPECT_EQ(buffer->data()[99], std::byte{7});
+  EXPECT_EQ(buffer->data()[kBytes / 2 + 100], std::byte{7});
+  EXPECT_EQ(buffer->data()[kBytes / 2 - 1], std::byte{0});
 }
 
 TEST_F(CpuDeviceTest, MemoryFitsTheMachine) {
