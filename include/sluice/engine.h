@@ -97,9 +97,8 @@ class Engine : public TextModel {
   // Refuses new requests (kUnavailable) and waits for the rest; cancels what is left at the
   // deadline.
   virtual Status Drain(double seconds_max) = 0;
-  virtual Status Pause() = 0;  // running requests keep their place; nothing steps
-  virtual Status Resume() = 0;
-  // A command of /admin as JSON ({"command": "cache_flush"}), answered as JSON.
+  // A command of /admin as JSON ({"command": "cache_flush"}), answered as JSON. Between "pause" and
+  // "resume" requests keep their place, and nothing steps.
   virtual Result<std::string> Admin(const std::string& command_json) = 0;
 };
 

@@ -129,8 +129,8 @@ struct BatchPlan {
 
 // A byte string that Deserialize turns into an equal plan, between machines of one byte order.
 // Deserialize fails (kInvalidArgument) on malformed bytes only: every count is checked against the
-// bytes that are left, and every index against what it points into, so that a plan it returns is
-// safe to read.
+// bytes that are left. Whether indices point at something is checked by the runner that is given
+// the plan (its input builder), and nobody may follow one before.
 std::vector<std::byte> Serialize(const BatchPlan& plan);
 Result<BatchPlan> Deserialize(std::span<const std::byte> bytes);
 

@@ -50,7 +50,8 @@ class FigureCeilings {
   ModelWork work_;
   std::string instruction_;
   std::unique_ptr<device::Device> device_;
-  std::unique_ptr<device::CeilingMeter> meter_;  // null: the device has none
+  // Null: the device has none, or the model has experts.
+  std::unique_ptr<device::CeilingMeter> meter_;
 };
 
 }  // namespace sluice::cli

@@ -2,23 +2,42 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+
+#include "base/str_cat.h"
+#include "files/architectures.h"
 
 namespace sluice::cli {
 namespace {
 
-// As GGUF and Hugging Face name the table that one row is read of per token, unless it is the
-// output matrix too.
-bool IsEmbedding(std::string_view name) {
-  return name == "token_embd.weight" || name.ends_with("embed_tokens.weight") ||
-         name == "backbone.embeddings.weight";
+// Whether a tensor of a checkpoint, which may be a part of a larger model, is called so.
+bool IsCalled(std::string_view tensor, std::string_view name) {
+  const std::string whole = StrCat(name, ".weight");
+  return tensor == whole || tensor.ends_with("." + whole);
 }
-// The table of what each layer is given of a token, of which a token reads one row.
-bool IsLayerTable(std::string_view name) {
-  return name == "per_layer_token_embd.weight" || name.ends_with("embed_tokens_per_layer.weight");
-}
-bool IsOutput(std::string_view name) {
-  return name == "output.weight" || name.ends_with("lm_head.weight");
-}
+
+// The names of tensors that do not belong to a layer's matrices, in both kinds of file.
+class Names {
+ public:
+  explicit Names(const files::ModelConfig& config)
+      : hf_(files::InfoOf(config.architecture).hf_tensors) {}
+
+  // The table that one row is read of per token, unless it is the output matrix too.
+  bool IsEmbedding(std::string_view tensor) const {
+    return tensor == "token_embd.weight" || IsCalled(tensor, hf_.embedding);
+  }
+  // Tables that are never more: of positions, and of what each layer is given of a token.
+  bool IsTable(std::string_view tensor) const {
+    return tensor == "position_embd.weight" || IsCalled(tensor, hf_.positions) ||
+           tensor == "per_layer_token_embd.weight" || IsCalled(tensor, "embed_tokens_per_layer");
+  }
+  bool IsOutput(std::string_view tensor) const {
+    return tensor == "output.weight" || IsCalled(tensor, hf_.logits);
+  }
+
+ private:
+  const files::HfTensors& hf_;
+};
 
 // Tokens that a layer sees of `context`.
 double Seen(int window, double context) {
@@ -60,13 +79,14 @@ int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
                  int64_t kv_token_bytes) {
   ModelWork work;
+  const Names names(config);
   const bool has_output =
       std::any_of(tensors.tensors().begin(), tensors.tensors().end(),
-                  [](const files::FileTensor& tensor) { return IsOutput(tensor.name); });
+                  [&](const files::FileTensor& tensor) { return names.IsOutput(tensor.name); });
   const bool table_is_output = config.tied_embeddings || !has_output;
   for (const files::FileTensor& tensor : tensors.tensors()) {
-    if (table_is_output ? IsOutput(tensor.name) : IsEmbedding(tensor.name)) continue;
-    if (IsLayerTable(tensor.name)) continue;
+    if (table_is_output ? names.IsOutput(tensor.name) : names.IsEmbedding(tensor.name)) continue;
+    if (names.IsTable(tensor.name)) continue;
     work.weight_bytes += static_cast<double>(tensor.data.size());
   }
   const double hidden = config.hidden_size;
@@ -74,7 +94,8 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
   const files::LatentConfig& latent = config.latent;
   const double values = linear.value_width(), channels = linear.channels();
   for (const files::LayerConfig& layer : config.layers) {
-    if (layer.mlp) work.layer_macs += 3 * hidden * config.mlp_width_of(layer);
+    const double matrices = config.plain_mlp ? 2 : 3;
+    if (layer.mlp) work.layer_macs += matrices * hidden * config.mlp_width_of(layer);
     if (files::HasState(layer.kind) && layer.kind != files::LayerKind::kShortConv) {
       work.layer_macs += hidden * (channels + 2 * values + linear.gates()) +
                          values * (linear.scan_width() + linear.step_rank);
@@ -122,10 +143,11 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
 }
 
 DType LayerFormat(const files::ModelConfig& config, const files::TensorSource& tensors) {
+  const Names names(config);
   std::map<DType, size_t> bytes;
   for (const files::FileTensor& tensor : tensors.tensors()) {
-    if (IsEmbedding(tensor.name) || IsLayerTable(tensor.name) || IsOutput(tensor.name) ||
-        tensor.shape.size() < 2)
+    if (names.IsEmbedding(tensor.name) || names.IsTable(tensor.name) ||
+        names.IsOutput(tensor.name) || tensor.shape.size() < 2)
       continue;
     bytes[tensor.dtype] += tensor.data.size();
   }

@@ -32,7 +32,8 @@ int64_t KvHeadBytes(DType dtype, int head_dim);
 int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,
                      const files::LayerConfig& layer = {});
 
-// `kv_token_bytes`: as KvTokenBytes. The MLP is a gated one, as in all architectures.
+// `kv_token_bytes`: as KvTokenBytes. Of a model with experts weight_bytes has all of them, and the
+// products of layers count as if there were none.
 ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& tensors,
                  int64_t kv_token_bytes);
 

@@ -49,6 +49,13 @@ TEST(Work, OfTheDemoModelCountsEveryMatrixOnce) {
   EXPECT_EQ(work.windows, std::vector<int>(30, 0));
 }
 
+TEST(Work, AFeedForwardPartWithoutAGateHasTwoMatrices) {
+  files::ModelConfig config = SmolLm();
+  const double gated = WorkOf(config, Tensors({}), 0).layer_macs;
+  config.plain_mlp = true;
+  EXPECT_DOUBLE_EQ(gated - WorkOf(config, Tensors({}), 0).layer_macs, 30.0 * 1536 * 576);
+}
+
 TEST(Work, ALayerWithAStateReadsItWhateverTheContext) {
   files::ModelConfig config = SmolLm();
   config.num_layers = 2;
@@ -149,6 +156,25 @@ TEST(Work, ATableThatIsNotTheOutputIsNotRead) {
   EXPECT_EQ(WorkOf(config, Tensors(tied), 128).weight_bytes, 3600);
 }
 
+TEST(Work, TablesAreCalledAsTheArchitectureCallsThem) {
+  files::ModelConfig config = SmolLm();
+  config.architecture = files::Architecture::kGpt2;
+  const std::vector<files::FileTensor> gpt2 = {
+      Tensor("transformer.wte.weight", DType::kF32, {100, 10}, 4000),
+      Tensor("transformer.wpe.weight", DType::kF32, {50, 10}, 2000),
+      Tensor("transformer.h.0.mlp.c_fc.weight", DType::kF16, {10, 10}, 200)};
+  EXPECT_EQ(WorkOf(config, Tensors(gpt2), 0).weight_bytes, 4200);
+  EXPECT_EQ(LayerFormat(config, Tensors(gpt2)), DType::kF16);
+  config.architecture = files::Architecture::kGptNeoX;
+  config.tied_embeddings = false;
+  const std::vector<files::FileTensor> apart = {
+      Tensor("gpt_neox.embed_in.weight", DType::kF32, {100, 10}, 4000),
+      Tensor("gpt_neox.layers.0.mlp.dense_4h_to_h.weight", DType::kF16, {10, 10}, 200),
+      Tensor("embed_out.weight", DType::kF32, {100, 10}, 5000)};
+  EXPECT_EQ(WorkOf(config, Tensors(apart), 0).weight_bytes, 5200);
+  EXPECT_EQ(LayerFormat(config, Tensors(apart)), DType::kF16);
+}
+
 TEST(Work, TheLayersFormatIsWhatMostOfTheirBytesAreIn) {
   EXPECT_EQ(LayerFormat(SmolLm(), Tensors({
                                       Tensor("token_embd.weight", DType::kQ8_0, {9, 9}, 9999),
@@ -194,6 +220,19 @@ TEST(Share, IsNeededOverPossible) {
   EXPECT_DOUBLE_EQ(ShareOfCeiling(100, 2, 100), 0.5);
   EXPECT_EQ(ShareOfCeiling(100, 2, 0), 0);  // no ceiling was measured
   EXPECT_EQ(ShareOfCeiling(100, 0, 5), 0);
+}
+
+TEST(Share, IsUnknownOfAModelWithExperts) {
+  EngineOptions options;
+  options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/mixtral";
+  options.device = "cpu";
+  options.threads = 1;
+  const auto ceilings = FigureCeilings::Open(options);
+  ASSERT_TRUE(ceilings.ok()) << ceilings.status().message();
+  const auto prefill = (*ceilings)->Prefill(512, 1000), decode = (*ceilings)->Decode(512, 1, 100);
+  ASSERT_TRUE(prefill.ok() && decode.ok());
+  EXPECT_EQ(ToText(*prefill), "-");
+  EXPECT_EQ(ToText(*decode), "-");
 }
 
 TEST(Share, IsPrintedWithWhatItIsAShareOf) {

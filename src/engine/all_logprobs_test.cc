@@ -150,7 +150,7 @@ TEST(AllLogprobs, OpenOnesHaveALimitTogether) {
   EngineOptions options = TinyOptions();
   options.max_queue = 1 << 16;
   const auto engine = OpenTiny(options);
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   Request request = TinyRequest(kPrompt, 1);
   request.all_logprobs = Distribution::kRaw;
   request.n = 16;
@@ -166,7 +166,7 @@ TEST(AllLogprobs, OpenOnesHaveALimitTogether) {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(status.field(), "all_logprobs");
   for (const RequestId id : ids) engine->Cancel(id);
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   ASSERT_TRUE(engine->Drain(60).ok());
 }
 

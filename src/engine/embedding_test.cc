@@ -106,14 +106,14 @@ TEST_P(EmbeddingGolden, BitsDoNotDependOnTheTextsBesideIt) {
   }
   // All are there before the first step is planned.
   const auto engine = OpenTiny(EncoderOptions(GetParam()));
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   std::vector<std::shared_ptr<Answer>> answers;
   for (const std::string& text : expected.texts) {
     auto [answer, sink] = Answer::Make();
     ASSERT_TRUE(engine->Submit(EmbedRequest(text), sink).ok());
     answers.push_back(std::move(answer));
   }
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   for (size_t i = 0; i < answers.size(); ++i) {
     answers[i]->Wait();
     EXPECT_EQ(answers[i]->embedding, alone[i]) << expected.texts[i];

@@ -81,8 +81,6 @@ class EngineImpl : public Engine {
   EngineHealth Health() const override;
   std::string Metrics() const override { return metrics_->Text(); }
   Status Drain(double seconds_max) override;
-  Status Pause() override;
-  Status Resume() override;
   Result<std::string> Admin(const std::string& command_json) override;
 
  private:
@@ -498,16 +496,6 @@ Status EngineImpl::Drain(double seconds_max) {
   idle_.wait_for(lock, std::chrono::milliseconds(kStuckMsMax), none_left);
   return Status(StatusCode::kDeadlineExceeded,
                 StrCat(left.size(), " requests were cancelled after ", passed_s, " s"));
-}
-
-Status EngineImpl::Pause() {
-  loop_->SetPaused(true);
-  return OkStatus();
-}
-
-Status EngineImpl::Resume() {
-  loop_->SetPaused(false);
-  return OkStatus();
 }
 
 Result<std::string> EngineImpl::Admin(const std::string& command_json) {

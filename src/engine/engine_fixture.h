@@ -134,6 +134,9 @@ inline std::shared_ptr<Answer> Ask(Engine& engine, Request request) {
   return answer;
 }
 
+inline Status Pause(Engine& engine) { return engine.Admin(R"({"command": "pause"})").status(); }
+inline Status Resume(Engine& engine) { return engine.Admin(R"({"command": "resume"})").status(); }
+
 // Waits until the step loop has seen and published everything that came before.
 inline void Settle(Engine& engine) {
   for (int i = 0; i < 2; ++i) {

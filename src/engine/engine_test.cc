@@ -379,7 +379,7 @@ TEST(Engine, ATextThatItsBytesShowTooLongNeverEntersTheQueue) {
 
 TEST(Engine, APromptsTextIsLetGoOfWhenItsIdsExist) {
   const auto engine = OpenTiny(TinyOptions());
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   auto held = std::make_shared<int>();
   Request request = TinyRequest({}, 4);
   request.prompt = "hello";
@@ -390,7 +390,7 @@ TEST(Engine, APromptsTextIsLetGoOfWhenItsIdsExist) {
   while (engine->Info().waiting == 0) std::this_thread::yield();
   EXPECT_EQ(held.use_count(), 1);
   EXPECT_FALSE(answer->ended());
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   answer->Wait();
   EXPECT_TRUE(answer->error.ok()) << answer->error.message();
 }
@@ -399,7 +399,7 @@ TEST(Engine, AFullQueueRefusesAndServesWhatItTook) {
   EngineOptions options = TinyOptions();
   options.max_queue = 5;
   const auto engine = OpenTiny(options);
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   std::vector<std::shared_ptr<Answer>> answers;
   for (int i = 0; i < 5; ++i) {
     auto [answer, sink] = Answer::Make();
@@ -410,7 +410,7 @@ TEST(Engine, AFullQueueRefusesAndServesWhatItTook) {
   const Status status = engine->Submit(TinyRequest(kPrompt, 3), sink).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("--max-queue"));
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   for (const auto& answer : answers) {
     answer->Wait();
     EXPECT_TRUE(answer->error.ok());
@@ -465,7 +465,7 @@ TEST(Engine, TheMoreUrgentRequestIsServedFirst) {
   EngineOptions options = TinyOptions();
   options.max_num_seqs = 1;
   const auto engine = OpenTiny(options);
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   std::vector<int> order;  // of the only text worker, until the last promise is kept
   std::promise<void> done;
   for (const int priority : {5, 0, -5}) {
@@ -479,7 +479,7 @@ TEST(Engine, TheMoreUrgentRequestIsServedFirst) {
     ASSERT_TRUE(engine->Submit(std::move(request), sink).ok());
   }
   while (engine->Info().waiting < 3) std::this_thread::yield();
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   done.get_future().wait();
   EXPECT_THAT(order, ::testing::ElementsAre(-5, 0, 5));
 }
@@ -488,7 +488,7 @@ TEST(Engine, PausedNothingStepsAndResumedItGoesOn) {
   const auto engine = OpenTiny(TinyOptions());
   EXPECT_TRUE(engine->Health().ok);
   EXPECT_TRUE(engine->Health().ready);
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   EXPECT_TRUE(engine->Health().ok);
   EXPECT_FALSE(engine->Health().ready);
   EXPECT_EQ(engine->Health().reason, "paused");
@@ -506,7 +506,7 @@ TEST(Engine, PausedNothingStepsAndResumedItGoesOn) {
 
 TEST(Engine, TheOrderToDrainRefusesNewRequestsAndLetsOthersEnd) {
   const auto engine = OpenTiny(TinyOptions());
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   auto [answer, sink] = Answer::Make();
   ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 3), sink).ok());
   const auto told = engine->Admin(R"({"command": "drain"})");
@@ -515,7 +515,7 @@ TEST(Engine, TheOrderToDrainRefusesNewRequestsAndLetsOthersEnd) {
   EXPECT_EQ(engine->Submit(TinyRequest(kPrompt, 3), sink).status().code(),
             StatusCode::kUnavailable);
   EXPECT_FALSE(engine->Health().ready);
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   answer->Wait();
   EXPECT_EQ(answer->choices[0].ids.size(), 3u);
 }
@@ -534,7 +534,7 @@ TEST(Engine, ADrainedEngineRefusesAndEndsWhatIsLeft) {
   EXPECT_EQ(engine->Health().reason, "draining");
 
   const auto other = OpenTiny(TinyOptions());
-  ASSERT_TRUE(other->Pause().ok());
+  ASSERT_TRUE(Pause(*other).ok());
   auto [stuck, stuck_sink] = Answer::Make();
   ASSERT_TRUE(other->Submit(TinyRequest(kPrompt, 20), stuck_sink).ok());
   EXPECT_EQ(other->Drain(0).code(), StatusCode::kDeadlineExceeded);
@@ -545,7 +545,7 @@ TEST(Engine, ADrainedEngineRefusesAndEndsWhatIsLeft) {
 // A second signal's drain has no time of its own; what it tells is how long the requests had.
 TEST(Engine, ADrainThatIsCutShortTellsTheTimeSinceItsBeginning) {
   const auto engine = OpenTiny(TinyOptions());
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   auto [stuck, stuck_sink] = Answer::Make();
   ASSERT_TRUE(engine->Submit(TinyRequest(kPrompt, 20), stuck_sink).ok());
   auto drain = std::async(std::launch::async, [&] { return engine->Drain(600); });
@@ -656,7 +656,7 @@ TEST(Engine, ClosedWithLiveRequestsItTellsEveryOneOfThem) {
   for (const bool paused : {false, true}) {
     auto engine = OpenTiny(TinyOptions());
     if (paused) {
-      ASSERT_TRUE(engine->Pause().ok());
+      ASSERT_TRUE(Pause(*engine).ok());
     }
     std::vector<std::shared_ptr<Answer>> answers;
     for (int i = 0; i < 40; ++i) {

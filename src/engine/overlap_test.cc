@@ -12,6 +12,7 @@
 
 #include "engine/step.h"
 #include "exec/executor_fixture.h"
+#include "sluice/limits.h"
 #include "sluice/logits_processor.h"
 
 namespace sluice::engine {
@@ -163,7 +164,7 @@ class Rig {
     for (int turn = 0;; ++turn) {
       loop_->Call([&](schedule::Scheduler& scheduler) {
         for (const schedule::Sequence* sequence : scheduler.running()) {
-          const std::vector<int32_t>& ids = known.at(sequence->spec.request).ids;
+          const std::vector<int32_t>& ids = known.at(sequence->spec.id / limits::kChoicesMax).ids;
           const size_t from = static_cast<size_t>(sequence->drawn());
           if (from + 3 > ids.size()) continue;
           const int32_t last = turn % 3 == 0 ? 77 : ids[from + 2];

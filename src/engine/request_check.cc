@@ -124,7 +124,9 @@ Status CheckRequest(const Request& request, int vocab) {
     return OutOfRange("max_tokens", *request.max_tokens, "0 or more");
   }
   if (request.min_tokens < 0 || (request.max_tokens && request.min_tokens > *request.max_tokens)) {
-    return OutOfRange("min_tokens", request.min_tokens, "between 0 and max_tokens");
+    return OutOfRange("min_tokens", request.min_tokens,
+                      request.max_tokens ? StrCat("between 0 and max_tokens, ", *request.max_tokens)
+                                         : "0 or more");
   }
   for (const auto& [field, value] : {std::pair{"logprobs", request.logprobs},
                                      std::pair{"prompt_logprobs", request.prompt_logprobs}}) {

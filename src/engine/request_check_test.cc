@@ -30,6 +30,14 @@ TEST(CheckRequest, WhatOneMayAskFor) {
   EXPECT_TRUE(CheckRequest(request, kVocab).ok());
 }
 
+TEST(CheckRequest, MinTokensAboveMaxTokensNamesBothNumbers) {
+  Request request;
+  request.max_tokens = 16;
+  request.min_tokens = 17;
+  EXPECT_EQ(CheckRequest(request, kVocab).message(),
+            "min_tokens is 17; it must be between 0 and max_tokens, 16");
+}
+
 TEST(CheckRequest, EveryFieldOutOfRangeIsNamed) {
   struct Case {
     std::string field;

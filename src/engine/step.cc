@@ -251,7 +251,7 @@ void StepLoop::Run() {
     if (!may_begin) {
       while (!flights_.empty()) End();
     } else if (!Step()) {
-      // Nothing can run before something arrives (KV from another process, say).
+      // Nothing can run before something arrives.
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, std::chrono::milliseconds(1),
                      [&] { return stopping_ || !inbox_.empty(); });

@@ -35,7 +35,6 @@ class StepLoopTest : public ::testing::Test {
   static schedule::SequenceSpec MakeSpec(RequestId id, int32_t token = 2, int max_tokens = 1) {
     schedule::SequenceSpec spec;
     spec.id = SequenceOf(id, 0);
-    spec.request = id;
     spec.prompt = {1, token, 3};
     spec.max_tokens = max_tokens;
     return spec;
@@ -186,7 +185,7 @@ TEST_F(StepLoopTest, NothingIsVerifiedWhereGuessesFail) {
     schedule::SequenceSpec spec = MakeSpec(failed ? 2 : 1, 4, 60);
     spec.device_drafts = 2;
     const auto text = TextModelImpl::Make(files::OpenModel(guessing.files.path).value());
-    const auto request = MakeRequest(spec.request, [](TextDelta&&) {});
+    const auto request = MakeRequest(failed ? 2 : 1, [](TextDelta&&) {});
     request->choices[0].detokenizer = text::Detokenizer((*text)->tokenizer(), false, {});
     EXPECT_TRUE(loop.Add(request, {spec}));
     while (ended_ < (failed ? 2 : 1)) std::this_thread::yield();

@@ -249,7 +249,6 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     if (request.beams.on() && choice > 0) continue;
     schedule::SequenceSpec spec;
     spec.id = SequenceOf(state->id, choice);
-    spec.request = state->id;
     spec.prompt = state->prompt;
     spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
     spec.sampling.choice = choice;

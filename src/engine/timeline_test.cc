@@ -94,7 +94,7 @@ TEST(EngineTimeline, TellsPreemption) {
 
 TEST(EngineTimeline, CanBeReadWhileTheRequestWaits) {
   const auto engine = OpenTiny(TinyOptions());
-  ASSERT_TRUE(engine->Pause().ok());
+  ASSERT_TRUE(Pause(*engine).ok());
   auto timeline = std::make_shared<Timeline>();
   Request request = TinyRequest(Prompt(1, 8), 4);
   request.timeline = timeline;
@@ -108,7 +108,7 @@ TEST(EngineTimeline, CanBeReadWhileTheRequestWaits) {
     EXPECT_EQ(timeline->admitted_us, 0);
     EXPECT_EQ(timeline->ended_us, 0);
   }
-  ASSERT_TRUE(engine->Resume().ok());
+  ASSERT_TRUE(Resume(*engine).ok());
   answer->Wait();
   std::lock_guard lock(timeline->mutex);
   EXPECT_GT(timeline->ended_us, 0);

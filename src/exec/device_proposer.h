@@ -16,7 +16,7 @@ class DeviceProposer {
   virtual ~DeviceProposer() = default;
   // Before a step: blocks of the target's groups are copied, and so must be what stands beside them
   // in pools of the proposer's own.
-  virtual Status CopyBlocks(device::Stream&, std::span<const kvstore::BlockMove>) {
+  virtual Status CopyBlocks(device::Stream&, std::span<const batch::BlockCopy>) {
     return OkStatus();
   }
   // Behind the sampling of a step whose inputs were `given` and `placed`: `guesses` of each

@@ -34,14 +34,14 @@ Result<std::unique_ptr<DraftKv>> DraftKv::Make(device::Device& device, kvstore::
   return kv;
 }
 
-Status DraftKv::CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves) {
-  moves_.clear();
-  for (const kvstore::BlockMove& move : moves) {
-    if (move.group != followed_) continue;
+Status DraftKv::CopyBlocks(device::Stream& stream, std::span<const batch::BlockCopy> copies) {
+  copies_.clear();
+  for (const batch::BlockCopy& copy : copies) {
+    if (copy.group != followed_) continue;
     for (int g = 0; g < static_cast<int>(groups()); ++g)
-      moves_.push_back({g, move.source, move.destination});
+      copies_.push_back({g, copy.source, copy.destination});
   }
-  return moves_.empty() ? OkStatus() : store_.Copy(stream, moves_);
+  return copies_.empty() ? OkStatus() : store_.Copy(stream, copies_);
 }
 
 model::ForwardContext DraftKv::Context(device::Stream& stream,

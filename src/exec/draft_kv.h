@@ -22,7 +22,7 @@ class DraftKv {
   static size_t DeviceBytes(size_t groups, int64_t sequences);
 
   // The model's blocks are copied, and so are these.
-  Status CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves);
+  Status CopyBlocks(device::Stream& stream, std::span<const batch::BlockCopy> copies);
   // Of a pass: KV and plans of attention. It has no observer.
   model::ForwardContext Context(device::Stream& stream, const device::View& workspace) const;
 
@@ -37,7 +37,7 @@ class DraftKv {
   device::Buffer memory_;                     // of attention_plans_
   std::vector<ops::Tensor> attention_plans_;  // by group
   std::vector<ops::PagedKv> kv_;              // by layer
-  std::vector<kvstore::BlockMove> moves_;
+  std::vector<batch::BlockCopy> copies_;
 };
 
 }  // namespace sluice::exec

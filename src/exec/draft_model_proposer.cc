@@ -43,8 +43,8 @@ Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(
 }
 
 Status DraftModelProposer::CopyBlocks(device::Stream& stream,
-                                      std::span<const kvstore::BlockMove> moves) {
-  return shared_.kv->CopyBlocks(stream, moves);
+                                      std::span<const batch::BlockCopy> copies) {
+  return shared_.kv->CopyBlocks(stream, copies);
 }
 
 Status DraftModelProposer::Propose(device::Stream& stream, const StepInputs& given,

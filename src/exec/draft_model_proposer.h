@@ -32,7 +32,7 @@ class DraftModelProposer final : public DeviceProposer {
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             int64_t sequences, int drawn = 0);
 
-  Status CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves) override;
+  Status CopyBlocks(device::Stream& stream, std::span<const batch::BlockCopy> copies) override;
   Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
                  int guesses, model::LayerObserver* observer) override;
   bool failed() const override { return failed_; }

@@ -67,13 +67,9 @@ Status Executor::CheckLaunch(const batch::BatchPlan& plan, const batch::KvSink* 
 }
 
 Status Executor::CopyBlocks(const batch::BatchPlan& plan) {
-  moves_.clear();
-  for (const batch::BlockCopy& copy : plan.copies) {
-    moves_.push_back({copy.group, copy.source, copy.destination});
-  }
-  if (moves_.empty()) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(store_.Copy(*stream_, moves_));
-  return proposer_ == nullptr ? OkStatus() : proposer_->CopyBlocks(*stream_, moves_);
+  if (plan.copies.empty()) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(store_.Copy(*stream_, plan.copies));
+  return proposer_ == nullptr ? OkStatus() : proposer_->CopyBlocks(*stream_, plan.copies);
 }
 
 Status Executor::Place(device::Stream& stream, const Inputs& inputs, bool names_rows) {

@@ -31,8 +31,8 @@
 
 namespace sluice::exec {
 
-// Of a head with blocks that guesses so many tokens of a sequence, those of its block; of another
-// 0.
+// How many tokens one pass of a head computes for a sequence of which it guesses `guesses`; 0 where
+// the head computes one token at a time.
 inline int BlockTokens(files::EagleForm form, int guesses) {
   if (form == files::EagleForm::kDiffusion) return guesses > 0 ? guesses + 1 : 0;
   return form == files::EagleForm::kParallel ? std::max(0, guesses - 1) : 0;
@@ -285,7 +285,6 @@ class Executor : public StepRunner {
   std::vector<ops::Tensor> tables_;                  // by group, I32 [slots, blocks_max]
   std::vector<ops::Bound<ops::PlaceTokens>> place_;  // by group
   std::vector<ops::Tensor> attention_plans_;         // by group, in plan_memory_
-  std::vector<kvstore::BlockMove> moves_;
 
   std::vector<Inputs> bucket_inputs_;
   Inputs eager_;                                  // of the step that is being launched

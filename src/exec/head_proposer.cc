@@ -54,8 +54,8 @@ Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device,
   return proposer;
 }
 
-Status HeadProposer::CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves) {
-  return shared_.kv == nullptr ? OkStatus() : shared_.kv->CopyBlocks(stream, moves);
+Status HeadProposer::CopyBlocks(device::Stream& stream, std::span<const batch::BlockCopy> copies) {
+  return shared_.kv == nullptr ? OkStatus() : shared_.kv->CopyBlocks(stream, copies);
 }
 
 Status HeadProposer::Guess(device::Stream& stream, const model::DeviceBatch& batch,

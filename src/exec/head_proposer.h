@@ -58,7 +58,7 @@ class HeadProposer final : public DeviceProposer {
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
                             const Sizes& sizes);
 
-  Status CopyBlocks(device::Stream& stream, std::span<const kvstore::BlockMove> moves) override;
+  Status CopyBlocks(device::Stream& stream, std::span<const batch::BlockCopy> copies) override;
   // `observer` is told of the KV that the first pass writes in the model's groups.
   Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
                  int guesses, model::LayerObserver* observer) override;

@@ -4,12 +4,12 @@
 
 namespace sluice::files {
 
-// Of scores and of logits.
+// Soft caps of Gemma 2, on attention's scores and on logits.
 inline constexpr float kGemma2AttentionCap = 50.0f;
 inline constexpr float kGemma2LogitCap = 30.0f;
-// RoPE's base in the layers that see a window.
+// Gemma 3's RoPE has this base in the layers that see a window.
 inline constexpr float kLocalTheta = 10000.0f;
-// Every n-th layer has no RoPE.
+// SmolLM3: the last of every so many layers has no RoPE.
 inline constexpr int kSmolLM3NoRopePeriod = 4;
 
 // ALiBi's smallest slope is 2^-this.

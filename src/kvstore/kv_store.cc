@@ -108,23 +108,23 @@ void KvStore::GiveBack(int32_t group, int32_t first, int32_t count) {
   device_.GiveBack(Part(pools_[group].view(), first * bytes, count * bytes));
 }
 
-Status KvStore::Copy(device::Stream& stream, std::span<const BlockMove> moves) {
+Status KvStore::Copy(device::Stream& stream, std::span<const batch::BlockCopy> copies) {
   items_.clear();
-  for (const BlockMove& move : moves) {
-    if (move.group < 0 || move.group >= static_cast<int>(groups_.size())) {
-      return Status(StatusCode::kInternal, StrCat("block copy in group ", move.group));
+  for (const batch::BlockCopy& copy : copies) {
+    if (copy.group < 0 || copy.group >= static_cast<int>(groups_.size())) {
+      return Status(StatusCode::kInternal, StrCat("block copy in group ", copy.group));
     }
-    const batch::KvGroup& group = groups_[move.group];
-    for (const int id : {move.source, move.destination}) {
+    const batch::KvGroup& group = groups_[copy.group];
+    for (const int id : {copy.source, copy.destination}) {
       if (id < 0 || id >= group.num_blocks) {
         return Status(StatusCode::kInternal,
                       StrCat("block copy names block ", id, " of ", group.num_blocks));
       }
     }
     const size_t bytes = BlockBytes(group);
-    const device::View pool = pools_[move.group].view();
+    const device::View pool = pools_[copy.group].view();
     items_.push_back(
-        {Part(pool, bytes * move.destination, bytes), Part(pool, bytes * move.source, bytes)});
+        {Part(pool, bytes * copy.destination, bytes), Part(pool, bytes * copy.source, bytes)});
   }
   return device_.Copy(stream, items_);
 }

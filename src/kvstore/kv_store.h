@@ -14,18 +14,13 @@
 #include <vector>
 
 #include "batch/kv_group.h"
+#include "batch/plan.h"
 #include "device/device.h"
 
 namespace sluice::kvstore {
 
 // Of one cache block, all layers of the group, K and V and their scales.
 size_t BlockBytes(const batch::KvGroup& group);
-
-struct BlockMove {
-  int group = 0;
-  int source = 0;  // cache-block ids
-  int destination = 0;
-};
 
 class KvStore {
  public:
@@ -55,7 +50,7 @@ class KvStore {
 
   // Copies whole blocks in all layers of their groups, in order on `stream`. Ids out of range are
   // errors and nothing is copied.
-  Status Copy(device::Stream& stream, std::span<const BlockMove> moves);
+  Status Copy(device::Stream& stream, std::span<const batch::BlockCopy> copies);
 
  private:
   KvStore(device::Device& device, std::vector<batch::KvGroup> groups)

@@ -11,6 +11,8 @@
 namespace sluice::kvstore {
 namespace {
 
+using batch::BlockCopy;
+
 batch::KvGroup Layout(std::vector<int> layers, int k_dim = 8, int v_dim = 4) {
   batch::KvGroup layout;
   layout.layers = std::move(layers);
@@ -150,7 +152,7 @@ TEST_F(KvStoreTest, ScalesLieInTheBlockAndMoveWithIt) {
       }
     }
     EXPECT_EQ(bytes.size(), store->bytes());
-    ASSERT_TRUE(store->Copy(*stream_, std::vector<BlockMove>{{0, 1, 3}}).ok());
+    ASSERT_TRUE(store->Copy(*stream_, std::vector<BlockCopy>{{0, 1, 3}}).ok());
     for (size_t p = 0; p < parts.size(); ++p) {
       for (int block = 0; block < 10; ++block) {
         const int from = block / 2 == 3 ? block - 4 : block;
@@ -193,7 +195,7 @@ TEST_F(KvStoreTest, AGroupMayHaveNoV) {
   EXPECT_EQ(store->layer(0).v.data, nullptr);
   EXPECT_EQ(BlockBytes(store->groups()[0]), 6u * 2 * 8 * 2);
   Fill(*store);
-  EXPECT_TRUE(store->Copy(*stream_, std::vector<BlockMove>{{0, 4, 1}}).ok());
+  EXPECT_TRUE(store->Copy(*stream_, std::vector<BlockCopy>{{0, 4, 1}}).ok());
   EXPECT_THAT(Contents(*store, 0, false), ::testing::ElementsAre(0, 4, 2, 3, 4));
 }
 
@@ -236,7 +238,7 @@ TEST_F(KvStoreTest, MoreThanTheMachineHasIsOutOfMemory) {
 TEST_F(KvStoreTest, CopiesMoveWholeBlocksInEveryLayerOfTheirGroupAlone) {
   const auto store = Open({Layout({0, 2}), Layout({1})});
   Fill(*store);
-  ASSERT_TRUE(store->Copy(*stream_, std::vector<BlockMove>{{0, 1, 3}}).ok());
+  ASSERT_TRUE(store->Copy(*stream_, std::vector<BlockCopy>{{0, 1, 3}}).ok());
   for (const int l : {0, 2}) {
     for (const bool value : {false, true}) {
       EXPECT_THAT(Contents(*store, l, value), ::testing::ElementsAre(0, 1, 2, 1, 4));
@@ -251,17 +253,17 @@ TEST_F(KvStoreTest, CopiesRunInOrder) {
   const auto store = Open({Layout({0})});
   Fill(*store);
   ASSERT_TRUE(
-      store->Copy(*stream_, std::vector<BlockMove>{{0, 0, 1}, {0, 1, 2}, {0, 4, 0}, {0, 3, 3}})
+      store->Copy(*stream_, std::vector<BlockCopy>{{0, 0, 1}, {0, 1, 2}, {0, 4, 0}, {0, 3, 3}})
           .ok());
   EXPECT_THAT(Contents(*store, 0, true), ::testing::ElementsAre(4, 0, 0, 3, 4));
 }
 
 TEST_F(KvStoreTest, IdsOutOfRangeAreErrorsAndNothingIsCopied) {
   const auto store = Open({Layout({0})});
-  for (const BlockMove& bad : {BlockMove{0, 5, 1}, BlockMove{0, 1, 5}, BlockMove{0, -1, 1},
-                               BlockMove{0, 1, -1}, BlockMove{1, 0, 1}, BlockMove{-1, 0, 1}}) {
+  for (const BlockCopy& bad : {BlockCopy{0, 5, 1}, BlockCopy{0, 1, 5}, BlockCopy{0, -1, 1},
+                               BlockCopy{0, 1, -1}, BlockCopy{1, 0, 1}, BlockCopy{-1, 0, 1}}) {
     Fill(*store);
-    EXPECT_FALSE(store->Copy(*stream_, std::vector<BlockMove>{{0, 1, 3}, bad}).ok());
+    EXPECT_FALSE(store->Copy(*stream_, std::vector<BlockCopy>{{0, 1, 3}, bad}).ok());
     EXPECT_THAT(Contents(*store, 0, false), ::testing::ElementsAre(0, 1, 2, 3, 4));
   }
   EXPECT_TRUE(store->Copy(*stream_, {}).ok());

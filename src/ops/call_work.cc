@@ -6,28 +6,7 @@
 #include <type_traits>
 
 #include "base/str_cat.h"
-#include "ops/activation.h"
-#include "ops/attention.h"
-#include "ops/draft_tokens.h"
-#include "ops/embedding.h"
-#include "ops/experts.h"
-#include "ops/fake_balance_experts.h"
-#include "ops/gate.h"
-#include "ops/group_quant.h"
-#include "ops/grouped_linear.h"
-#include "ops/index_scores.h"
-#include "ops/latent_attention.h"
-#include "ops/linear.h"
-#include "ops/map_experts.h"
-#include "ops/norm.h"
-#include "ops/place_tokens.h"
-#include "ops/pool.h"
-#include "ops/recurrent.h"
-#include "ops/rope_kv.h"
-#include "ops/sampling.h"
-#include "ops/streams.h"
-#include "ops/token_counts.h"
-#include "ops/top_k.h"
+#include "ops/all_ops.h"
 
 namespace sluice::ops {
 namespace {
@@ -248,33 +227,14 @@ void Describe(const CallOf<Op>& call, const StepSizes& step, CallWork* work) {
   work->flops = need.flops;
 }
 
-template <class... Ops>
-struct OpList {
-  static CallWork WorkOf(const ObservedCall& call, const StepSizes& step) {
-    CallWork work;
-    const auto take = [&]<class Op>(const CallOf<Op>* of) {
-      if (of != nullptr) Describe(*of, step, &work);
-      return of != nullptr;
-    };
-    (void)(take(dynamic_cast<const CallOf<Ops>*>(&call)) || ...);
-    return work;
-  }
-  static std::vector<std::string_view> Names() { return {Ops::kName...}; }
-};
-using Known = OpList<Linear, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm,
-                     QkNorm, GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap,
-                     Embedding, GatherRows, ResolveTokens, RouteExperts, GroupExperts, ScaleExperts,
-                     CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate,
-                     SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams,
-                     LevelStreams, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool, PlaceTokens,
-                     Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
-
 }  // namespace
 
 CallWork WorkOf(const ObservedCall& call, const StepSizes& step) {
-  return Known::WorkOf(call, step);
+  CallWork work;
+  AllOps::ForEach([&]<class Op>() {
+    if (call.op == Op::kName) Describe(static_cast<const CallOf<Op>&>(call), step, &work);
+  });
+  return work;
 }
-
-std::vector<std::string_view> OpsOfKnownShape() { return Known::Names(); }
 
 }  // namespace sluice::ops

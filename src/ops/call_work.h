@@ -30,7 +30,4 @@ struct CallWork {
 
 CallWork WorkOf(const ObservedCall& call, const StepSizes& step);
 
-// The names of the ops that WorkOf knows the shapes of: all.
-std::vector<std::string_view> OpsOfKnownShape();
-
 }  // namespace sluice::ops

@@ -9,30 +9,9 @@
 #include <vector>
 
 #include "device/device.h"
-#include "ops/activation.h"
-#include "ops/attention.h"
+#include "ops/all_ops.h"
 #include "ops/conformance.h"
-#include "ops/draft_tokens.h"
-#include "ops/embedding.h"
-#include "ops/experts.h"
-#include "ops/fake_balance_experts.h"
-#include "ops/gate.h"
-#include "ops/group_quant.h"
-#include "ops/grouped_linear.h"
 #include "ops/host_array.h"
-#include "ops/index_scores.h"
-#include "ops/latent_attention.h"
-#include "ops/linear.h"
-#include "ops/map_experts.h"
-#include "ops/norm.h"
-#include "ops/place_tokens.h"
-#include "ops/pool.h"
-#include "ops/recurrent.h"
-#include "ops/rope_kv.h"
-#include "ops/sampling.h"
-#include "ops/streams.h"
-#include "ops/token_counts.h"
-#include "ops/top_k.h"
 
 namespace sluice::ops {
 

@@ -12,6 +12,7 @@
 #include "device/copy_list.h"
 #include "device/replay_signature.h"
 #include "device/scratch.h"
+#include "ops/all_ops.h"
 #include "ops/tensors_of_fixture.h"
 
 namespace sluice::ops {
@@ -221,10 +222,6 @@ void QueuedDevice::RunUpTo(Queue* queue, uint64_t mark) {
   if (--running_ == 0) state_->Protect(PROT_NONE);
 }
 
-template <class... Ops>
-void QueuedDevice::Mirror() {
-  (MirrorList<Ops>(std::make_index_sequence<kImplementationsMax>()), ...);
-}
 template <class Op, size_t... I>
 void QueuedDevice::MirrorList(std::index_sequence<I...>) {
   CHECK(cpu_->ops().List<Op>().size() <= sizeof...(I), "more implementations than expected");
@@ -305,12 +302,8 @@ QueuedDevice::QueuedDevice(const Options& options)
   facts_.graphs = checks_each_op_ ? device::GraphSupport::kNone : options.graphs;
   facts_.captures_host_calls = options.captures_host_calls;
   facts_.memory_bytes = options.memory_bytes;
-  Mirror<GatedActivation, PlainActivation, Pool, SoftCap, Embedding, GatherRows, ResolveTokens,
-         PlaceTokens, Linear, GroupQuant, Norm, QkNorm, RopeKv, Attention, LatentAttention,
-         IndexScores, TopK, ShortConv, GatedDelta, Ssd, SelectiveScan, GatedNorm, SigmoidGate,
-         SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams, LevelStreams,
-         RouteExperts, FakeBalanceExperts, MapExperts, GroupExperts, GroupedLinear, ScaleExperts,
-         CombineExperts, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses>();
+  AllOps::ForEach(
+      [this]<class Op>() { MirrorList<Op>(std::make_index_sequence<kImplementationsMax>()); });
   if (options.reference_products) {
     CHECK(ops_.ForceAll("linear=ref_linear,grouped_linear=ref_grouped_linear,norm=ref_norm,"
                         "gated_activation=ref_gated_activation")

@@ -86,8 +86,6 @@ class QueuedDevice : public device::Device {
   Status Push(device::Stream& stream, Work work);
   void RunUpTo(Queue* queue, uint64_t mark);
   // Every implementation of the CPU under its own name, so that Bind chooses alike.
-  template <class... Ops>
-  void Mirror();
   template <class Op, size_t... I>
   void MirrorList(std::index_sequence<I...>);
   template <class Op, size_t I>

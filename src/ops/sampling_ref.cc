@@ -117,7 +117,7 @@ int64_t SortKept(const SampleRow& params, const Weights& weight, int32_t* order,
   } else {
     total = weight.Total();
   }
-  const float floor = MinPFloor(params.min_p);
+  const float floor = FloorOf(params);
   int64_t sorted = limit < vocab ? limit : 0;
   int64_t chunk = 256;
   double kept = 0;
@@ -182,7 +182,7 @@ int32_t Draw(const Sample::Args& args, const SampleRow& params, const Weights& w
              int32_t* order) {
   int64_t count = static_cast<int64_t>(weight.logits.size());
   std::iota(order, order + count, 0);
-  if (LimitsTopK(params, count) || params.top_p < 1.0f || params.min_p > 0.0f) {
+  if (LimitsTopK(params, count) || LimitsByShare(params)) {
     count = SortKept(params, weight, order, count);
     std::sort(order, order + count);
   }

@@ -56,9 +56,15 @@ inline float WeightExp(float x) {
 
 // The smallest x that min-p keeps. The logarithm is rounded from double precision, in which
 // libraries that differ in its last bit still give the same float.
-inline float MinPFloor(float min_p) {
-  if (!(min_p > 0.0f)) return kWeightFloor;
-  return std::clamp(static_cast<float>(std::log(static_cast<double>(min_p))), kWeightFloor, 0.0f);
+inline float FloorOf(const SampleRow& params) {
+  if (!(params.min_p > 0.0f)) return kWeightFloor;
+  const double log = std::log(static_cast<double>(params.min_p));
+  return std::clamp(static_cast<float>(log), kWeightFloor, 0.0f);
+}
+
+// Whether tokens are kept by their probability: by top-p or min-p.
+inline bool LimitsByShare(const SampleRow& params) {
+  return params.top_p < 1.0f || params.min_p > 0.0f;
 }
 
 inline bool LimitsTopK(const SampleRow& params, int64_t vocab) {

@@ -227,7 +227,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
     step->logprobs_ |= params.top_logprobs >= 0;
-    if (params.distribution != Distribution::kNone && row.draw) {
+    if (params.distribution != Distribution::kNone) {
       row.distribution_row = static_cast<int32_t>(step->distribution_rows_++);
       row.filtered = params.distribution == Distribution::kFiltered;
       step->filters_ |= row.filtered;

@@ -49,7 +49,7 @@ bool Scheduler::TryAdmit(Sequence* head, int64_t now_us, Budget* budget) {
     Sequence* const sequence = together[i];
     sequence->spec.key.weights_version = weights_version_;
     kv_.Open(sequence->spec.key, sequence->spec.prefix_cache, &sequence->kv);
-    if (!sequence->spec.await_kv) shared[i] = SharePrefix(sequence);
+    shared[i] = SharePrefix(sequence);
   }
   if (!MemoryForAdmission(head, false)) {
     for (Sequence* sequence : together) kv_.Close(&sequence->kv, 0);
@@ -59,9 +59,7 @@ bool Scheduler::TryAdmit(Sequence* head, int64_t now_us, Budget* budget) {
     return false;
   }
   for (size_t i = 0; i < together.size(); ++i) Join(together[i], shared[i], now_us);
-  for (Sequence* sequence : together) {
-    if (sequence->state == SequenceState::kRunning) SchedulePrefill(sequence, budget);
-  }
+  for (Sequence* sequence : together) SchedulePrefill(sequence, budget);
   return true;
 }
 
@@ -90,13 +88,7 @@ void Scheduler::Join(Sequence* sequence, const Shared& shared, int64_t now_us) {
   waiting_.Remove(sequence);
   running_.Insert(sequence);
   ++sequence->client->running;
-  if (sequence->spec.await_kv) {
-    AllocateAwaited(sequence);
-    sequence->state = SequenceState::kAwaitingKv;
-    ++awaiting_kv_;
-  } else {
-    sequence->state = SequenceState::kRunning;
-  }
+  sequence->state = SequenceState::kRunning;
 }
 
 // Slots whose tokens are counted go to sequences with penalties, while there are others for those
@@ -130,30 +122,19 @@ Scheduler::Shared Scheduler::SharePrefix(Sequence* sequence) {
   return {kv_.Match(sequence->tokens, limit, &sequence->kv), sequence->kv.cacheable};
 }
 
-// Blocks for tokens whose KV comes from elsewhere, as if they had been computed in chunks.
-void Scheduler::AllocateAwaited(Sequence* sequence) {
-  const int32_t length = static_cast<int32_t>(sequence->tokens.size());
-  for (int32_t done = 0; done < length;) {
-    done = std::min(length, done + options_.chunk_tokens);
-    CHECK(kv_.Grow(&sequence->kv, done), "length=", length);
-    kv_.LetGo(&sequence->kv, std::min(done, length - 1), 0);
-  }
-}
-
 // Whether the pools hold all known tokens of the sequence beside what the running ones still need
 // for theirs and a little for what they will draw.
 bool Scheduler::MemoryForAdmission(Sequence* const& sequence, bool soon) const {
   std::fill(need_.begin(), need_.end(), 0);
   for (const Sequence* member : Together(sequence)) {
-    kv_.AddNeed(member->kv, static_cast<int32_t>(member->tokens.size()), options_.chunk_tokens,
+    kv_.AddNeed(member->kv, static_cast<int32_t>(member->tokens.size()), options_.max_batch_tokens,
                 need_);
   }
   for (const Sequence* other : running_.items()) {
-    if (other->state != SequenceState::kRunning || other->uncomputed() <= 1 + other->aside)
-      continue;
+    if (other->uncomputed() <= 1 + other->aside) continue;
     if (other->fork_parent != 0) continue;  // all but a block are its parent's
-    kv_.AddNeed(other->kv, other->length(), std::min(options_.chunk_tokens, other->uncomputed()),
-                need_);
+    kv_.AddNeed(other->kv, other->length(),
+                std::min(options_.max_batch_tokens, other->uncomputed()), need_);
   }
   if (!running_.empty()) {
     for (size_t g = 0; g < need_.size(); ++g) need_[g] += 1 + kv_.groups()[g].num_blocks / 100;

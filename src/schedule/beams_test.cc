@@ -71,8 +71,7 @@ class BeamsTest : public SchedulerTest {
   void Start(int32_t blocks, std::vector<KvGroup> groups = {}) {
     SchedulerOptions options = Options();
     options.max_num_seqs = 12;
-    options.max_batch_tokens = 24;
-    options.chunk_tokens = 5;
+    options.max_batch_tokens = 12;
     options.queue_limit = 64;
     if (groups.empty()) groups = Blocks(blocks);
     groups_ = groups;
@@ -83,7 +82,7 @@ class BeamsTest : public SchedulerTest {
     SequenceSpec spec = Spec(id, std::move(prompt), max_tokens);
     BeamOptions options{.widths = std::move(widths), .stop = BeamOptions::Stop::kEarly};
     options.answers = options.width();
-    spec.handle = static_cast<int32_t>(id);
+    spec.handle = 0;
     spec.sampling.temperature = 0.0f;
     spec.sampling.top_logprobs = options.candidates(1);
     spec.beams = std::make_shared<const BeamOptions>(std::move(options));
@@ -151,11 +150,11 @@ class BeamsTest : public SchedulerTest {
   void Collect() {
     for (const SequenceOutcome& out : outcome.sequences) {
       if (!out.beam) continue;
-      EXPECT_EQ(out.choice, static_cast<int32_t>(found_[out.request].size()));
+      EXPECT_EQ(out.choice, static_cast<int32_t>(found_[out.handle].size()));
       Tokens tokens;
       for (int32_t i = 0; i < out.token_count; ++i)
         tokens.push_back(outcome.answers.tokens[out.token_begin + i].id);
-      found_[out.request].emplace_back(out.logprob / std::max(1, out.token_count), tokens);
+      found_[out.handle].emplace_back(out.logprob / std::max(1, out.token_count), tokens);
     }
   }
   void Finish() {
@@ -180,7 +179,7 @@ class BeamsTest : public SchedulerTest {
   std::vector<KvGroup> groups_;
   std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> kv_;  // group, block, place: the token
   std::map<std::pair<int32_t, int32_t>, Tokens> tables_;         // of a group and slot
-  std::map<uint64_t, std::vector<Hypothesis>> found_;            // by request
+  std::map<int32_t, std::vector<Hypothesis>> found_;             // by handle
   size_t copies_ = 0;
 };
 
@@ -188,7 +187,7 @@ TEST_F(BeamsTest, FindsWhatTheDefinitionFinds) {
   for (int32_t width = 1; width <= kBeamsMax; ++width) {
     Start(96);
     SequenceSpec spec = Search(16, Count(11), {width}, 9);
-    spec.request = 1;
+    spec.handle = 1;
     Add(std::move(spec));
     Finish();
     ExpectSame(found_[1], Expected(Count(11), {width}, 9));
@@ -203,7 +202,7 @@ TEST_F(BeamsTest, WidthsMayChange) {
        {std::vector<int32_t>{1, 2, 4, 8}, {8, 4, 1}, {3, 7, 2, 5}}) {
     Start(96);
     SequenceSpec spec = Search(16, Count(6), widths, 8);
-    spec.request = 1;
+    spec.handle = 1;
     Add(std::move(spec));
     Finish();
     ExpectSame(found_[1], Expected(Count(6), widths, 8));
@@ -231,7 +230,7 @@ TEST_F(BeamsTest, WholeBlocksAreSharedAndTheLastOneIsCopied) {
 TEST_F(BeamsTest, WithAWindowBlocksBehindItAreLetGo) {
   Start(0, {{KvKind::kFull, 4, 4, 0, 96}, {KvKind::kWindow, 4, 4, 6, 96}});
   SequenceSpec spec = Search(16, Count(13), {5}, 12);
-  spec.request = 1;
+  spec.handle = 1;
   Add(std::move(spec));
   Finish();
   ExpectSame(found_[1], Expected(Count(13), {5}, 12));
@@ -243,7 +242,7 @@ TEST_F(BeamsTest, MemoryThatRunsShortAndOthersBesideItChangeNothing) {
   Start(22);
   for (int32_t i = 0; i < 3; ++i) {
     SequenceSpec spec = Search(16 * (2 * i + 1), Count(9, 100 * i), {4}, 12);
-    spec.request = i;
+    spec.handle = i;
     Add(std::move(spec));
     Add(Spec(16 * (2 * i + 2), Count(7, 1000 * i), 20));
   }
@@ -258,7 +257,7 @@ TEST_F(BeamsTest, TheCacheOfPrefixesServesThemAndIsServed) {
   Add(Search(16, Count(16), {3}, 4));
   Finish();
   SequenceSpec again = Search(32, Count(16), {3}, 4);
-  again.request = 1;
+  again.handle = 1;
   Add(std::move(again));
   Step();
   EXPECT_EQ(s->Find(32)->cached_tokens, 12);
@@ -271,7 +270,7 @@ TEST_F(BeamsTest, CancelledAtAnyMomentTheyLeaveNothingBehind) {
     Start(40);
     Add(Search(16, Count(9), {4}, 10));
     SequenceSpec other = Search(32, Count(9, 300), {4}, 10);
-    other.request = 1;
+    other.handle = 1;
     Add(std::move(other));
     found_.clear();
     for (int i = 0; i < steps; ++i) Step();

@@ -23,13 +23,11 @@ FinishReason ReasonOf(const SequenceSpec& spec, int32_t drawn, int32_t id) {
 
 void Scheduler::Describe(const Sequence& sequence, SequenceOutcome* out) {
   out->id = sequence.spec.id;
-  out->request = sequence.spec.request;
   out->handle = sequence.spec.handle;
   out->choice = sequence.spec.sampling.choice;
   out->prompt_tokens = sequence.prompt_tokens;
   out->cached_tokens = sequence.cached_tokens;
   out->drawn = sequence.drawn();
-  out->arrival_us = sequence.arrival_us;
   out->admitted_us = sequence.admitted_us;
 }
 
@@ -124,7 +122,6 @@ void Scheduler::CommitEntry(const Booked& booked, const batch::StepResult& resul
   SequenceOutcome& out = outcome->sequences.emplace_back();
   out.score_begin = entry.score_begin;
   out.score_count = entry.score_count;
-  out.first_scored = booked.first_score_row + 1;
   out.vector_begin = entry.vector_begin;
   out.vector_size = entry.vector_size;
   sequence->scored += entry.score_count;

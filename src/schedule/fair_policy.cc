@@ -6,8 +6,6 @@ namespace {
 // Clients share by what they had; of one client, who is urgent goes first.
 class FairPolicy : public Policy {
  public:
-  explicit FairPolicy(int64_t aging_us) : urgent_first_(MakePriorityPolicy(aging_us)) {}
-
   std::string_view Name() const override { return "fair"; }
   int64_t Rank(const SequenceSpec& spec, int64_t arrival_us) const override {
     return urgent_first_->Rank(spec, arrival_us);
@@ -19,13 +17,11 @@ class FairPolicy : public Policy {
   bool SharesByClient() const override { return true; }
 
  private:
-  const std::unique_ptr<Policy> urgent_first_;
+  const std::unique_ptr<Policy> urgent_first_ = MakePriorityPolicy();
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> MakeFairPolicy(int64_t aging_us) {
-  return std::make_unique<FairPolicy>(aging_us);
-}
+std::unique_ptr<Policy> MakeFairPolicy() { return std::make_unique<FairPolicy>(); }
 
 }  // namespace sluice::schedule

@@ -168,8 +168,7 @@ void Scheduler::AppendRows(const Scheduled& scheduled, batch::BatchPlan* plan, B
   const auto add_row = [&](int32_t position, int32_t target, batch::RowPurpose purpose) {
     plan->logits_rows.push_back({entry.token_begin + position - first, target, purpose});
   };
-  booked->first_score_row = std::max(first, sequence.scored);
-  for (int32_t p = booked->first_score_row; p < std::min(end, sequence.to_score()); ++p) {
+  for (int32_t p = std::max(first, sequence.scored); p < std::min(end, sequence.to_score()); ++p) {
     add_row(p, sequence.tokens[p + 1], batch::RowPurpose::kScore);
     ++booked->score_count;
   }

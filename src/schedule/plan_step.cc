@@ -75,9 +75,7 @@ void Scheduler::PreemptForUrgent() {
   const size_t slots = Together(urgent).size();
   for (size_t i = running_.size(); i-- > 0;) {
     Sequence* victim = running_[i];
-    if (victim->state != SequenceState::kRunning || !policy_->MayPreempt(*urgent, *victim)) {
-      continue;
-    }
+    if (!policy_->MayPreempt(*urgent, *victim)) continue;
     const bool slots_soon = free_slots_.size() + slot_releases_.size() >= slots;
     if (slots_soon && MemoryForAdmission(urgent, true)) return;
     Preempt(victim);
@@ -94,7 +92,7 @@ void Scheduler::PreemptForShare() {
   if (free_slots_.size() + slot_releases_.size() >= Together(next).size()) return;
   Sequence* victim = nullptr;
   for (Sequence* sequence : running_.items()) {
-    if (sequence->state != SequenceState::kRunning || sequence->client->running < 2) continue;
+    if (sequence->client->running < 2) continue;
     // Of one client the last in rank.
     if (victim == nullptr || sequence->client->running >= victim->client->running) {
       victim = sequence;
@@ -194,7 +192,7 @@ void Scheduler::SchedulePrefill(Sequence* sequence, Budget* budget) {
 }
 
 int32_t Scheduler::ChunkOf(const Sequence& sequence, const Budget& budget) const {
-  const int32_t most = std::min({sequence.uncomputed(), options_.chunk_tokens, budget.tokens});
+  const int32_t most = std::min(sequence.uncomputed(), budget.tokens);
   const int32_t chunk =
       batch::StepEnd(kv_.groups(), sequence.planned, sequence.planned + most) - sequence.planned;
   const int32_t first_row = std::max(sequence.planned, sequence.scored);
@@ -219,7 +217,6 @@ bool Scheduler::MakeRoom(Sequence* sequence, int32_t length, Budget* budget) {
 bool Scheduler::PreemptBehind(const Sequence& sequence, Budget* budget) {
   for (size_t i = running_.size(); i-- > 0 && RankList::Before(&sequence, running_[i]);) {
     Sequence* const victim = running_[i];
-    if (victim->state != SequenceState::kRunning) continue;
     if (victim->beams != nullptr && victim->beams == sequence.beams) continue;
     for (const Sequence* member : Together(victim)) budget->tokens += Decodes(*member) ? 1 : 0;
     Preempt(victim);

@@ -4,10 +4,10 @@
 
 namespace sluice::schedule {
 
-Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us) {
+Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name) {
   if (name == "fcfs") return MakeFcfsPolicy();
-  if (name == "priority") return MakePriorityPolicy(aging_us);
-  if (name == "fair") return MakeFairPolicy(aging_us);
+  if (name == "priority") return MakePriorityPolicy();
+  if (name == "fair") return MakeFairPolicy();
   return InvalidArgument(StrCat("there is no scheduling policy '", name,
                                 "'; choose fair, priority or fcfs with --scheduler-policy"),
                          "scheduler-policy");

@@ -27,13 +27,15 @@ class Policy {
 
 // First come, first served.
 std::unique_ptr<Policy> MakeFcfsPolicy();
-// Lower spec.priority first. One step of priority is worth `aging_us` of waiting, so that an urgent
-// flood delays others by a bounded time only.
-std::unique_ptr<Policy> MakePriorityPolicy(int64_t aging_us);
+// What one step of priority is worth of waiting, so that an urgent flood delays others by a bounded
+// time only.
+inline constexpr int64_t kPriorityAgingUs = 10'000'000;
+// Lower spec.priority first, but for kPriorityAgingUs.
+std::unique_ptr<Policy> MakePriorityPolicy();
 // As the priority policy within each client; clients share by their weights.
-std::unique_ptr<Policy> MakeFairPolicy(int64_t aging_us);
+std::unique_ptr<Policy> MakeFairPolicy();
 
 // By name: "fcfs", "priority" or "fair". kInvalidArgument names the choices.
-Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name, int64_t aging_us);
+Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name);
 
 }  // namespace sluice::schedule

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int32_t kMaxSequences = 1 << 16;
 constexpr int32_t kMaxTokens = 1 << 24;
-constexpr int64_t kMaxAgingUs = 1'000'000'000;
 
 Status CheckFlag(std::string_view flag, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return OkStatus();
@@ -34,19 +33,12 @@ Status CheckOptions(const SchedulerOptions& o) {
   SLUICE_RETURN_IF_ERROR(CheckFlag("max-num-seqs", o.max_num_seqs, 1, kMaxSequences));
   SLUICE_RETURN_IF_ERROR(
       CheckFlag("max-batch-tokens", o.max_batch_tokens, o.max_num_seqs, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckField("chunk_tokens", o.chunk_tokens, 0, o.max_batch_tokens));
   SLUICE_RETURN_IF_ERROR(CheckField("max_extra_rows", o.max_extra_rows, 1, kMaxTokens));
   SLUICE_RETURN_IF_ERROR(
       CheckField("max_draft_tokens", o.max_draft_tokens, 0, limits::kDraftTokensMax));
   SLUICE_RETURN_IF_ERROR(CheckField("counted_slots", o.counted_slots, 0, o.max_num_seqs));
   SLUICE_RETURN_IF_ERROR(CheckFlag("max-model-len", o.max_model_len, 1, kMaxTokens));
-  SLUICE_RETURN_IF_ERROR(CheckFlag("max-queue", o.queue_limit, 1, kMaxTokens));
-  return CheckField("priority_aging_us", o.priority_aging_us, 1, kMaxAgingUs);
-}
-
-SchedulerOptions Resolved(SchedulerOptions options) {
-  if (options.chunk_tokens == 0) options.chunk_tokens = options.max_batch_tokens;
-  return options;
+  return CheckFlag("max-queue", o.queue_limit, 1, kMaxTokens);
 }
 
 // KV positions that a sequence reaches: the last token drawn is never computed.
@@ -62,17 +54,15 @@ Result<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerOptions& opt
   SLUICE_RETURN_IF_ERROR(batch::Validate(groups));
   SLUICE_RETURN_IF_ERROR(CheckField("max_draft_tokens", options.max_draft_tokens, 0,
                                     batch::DraftsWithin(groups, limits::kDraftTokensMax)));
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Policy> policy,
-                          MakePolicy(options.policy, options.priority_aging_us));
-  return std::unique_ptr<Scheduler>(
-      new Scheduler(Resolved(options), std::move(groups), std::move(policy)));
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Policy> policy, MakePolicy(options.policy));
+  return std::unique_ptr<Scheduler>(new Scheduler(options, std::move(groups), std::move(policy)));
 }
 
 Scheduler::Scheduler(const SchedulerOptions& options, std::vector<batch::KvGroup> groups,
                      std::unique_ptr<Policy> policy)
     : options_(options),
       policy_(std::move(policy)),
-      peak_chunk_(std::max(options.chunk_tokens, 1 + 2 * options.max_draft_tokens)),
+      peak_chunk_(std::max(options.max_batch_tokens, 1 + 2 * options.max_draft_tokens)),
       kv_(std::move(groups), options.prefix_cache) {
   for (int32_t slot = options_.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
   by_slot_.resize(options_.max_num_seqs);
@@ -104,18 +94,13 @@ Status Scheduler::CheckFits(SequenceSpec* spec) const {
                limit, " tokens (--max-model-len); shorten the prompt."),
         "prompt");
   }
-  if (spec->whole_prompt && prompt > options_.chunk_tokens) {
+  if (spec->whole_prompt && prompt > options_.max_batch_tokens) {
     return InvalidArgument(
         StrCat("The text of ", prompt, " tokens must be computed in one step, which has at most ",
-               options_.chunk_tokens, " (--max-batch-tokens); shorten it or raise that."),
+               options_.max_batch_tokens, " (--max-batch-tokens); shorten it or raise that."),
         "prompt");
   }
   spec->max_tokens = static_cast<int32_t>(std::min<int64_t>(spec->max_tokens, limit - prompt));
-  if (spec->answered.size() >= static_cast<size_t>(std::max(spec->max_tokens, 1))) {
-    return InvalidArgument(StrCat("The sequence was handed over with ", spec->answered.size(),
-                                  " of ", spec->max_tokens, " tokens drawn; none is left to draw."),
-                           "max_tokens");
-  }
   const int32_t length = KvLength(static_cast<int32_t>(prompt), spec->max_tokens);
   for (const batch::KvGroup& group : kv_.groups()) {
     const int64_t beams = spec->beams == nullptr ? 1 : spec->beams->width();
@@ -155,8 +140,7 @@ Status Scheduler::Add(std::vector<SequenceSpec> choices, int64_t now_us) {
   }
   const SequenceId first = choices[0].id;
   for (size_t i = choices.size(); i-- > 1;) {
-    const bool same = !choices[0].await_kv && choices[i].prompt == choices[0].prompt &&
-                      choices[i].key == choices[0].key;
+    const bool same = choices[i].prompt == choices[0].prompt && choices[i].key == choices[0].key;
     Enqueue(std::move(choices[i]), same ? first : 0, now_us);
   }
   Enqueue(std::move(choices[0]), 0, now_us);
@@ -165,15 +149,12 @@ Status Scheduler::Add(std::vector<SequenceSpec> choices, int64_t now_us) {
 
 Sequence* Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t now_us) {
   auto sequence = std::make_unique<Sequence>();
-  sequence->arrival_us = now_us;
   sequence->rank = policy_->Rank(spec, now_us);
   sequence->client = fair_share_.Join(spec.client, spec.client_weight);
   sequence->fork_parent = fork_parent;
   sequence->prompt_tokens = static_cast<int32_t>(spec.prompt.size());
   sequence->tokens = std::move(spec.prompt);
-  sequence->tokens.insert(sequence->tokens.end(), spec.answered.begin(), spec.answered.end());
   spec.prompt = {};
-  spec.answered = {};
   if (spec.sampling.min_tokens > 0) {
     spec.sampling.end_ids = spec.stop_ids;
     if (!spec.ignore_eos) {
@@ -207,11 +188,6 @@ bool Scheduler::Finish(SequenceId id, FinishReason reason) {
 
 void Scheduler::End(Sequence* sequence, FinishReason reason) {
   if (reason != FinishReason::kNone) ++totals_.finished[static_cast<size_t>(reason)];
-  if (sequence->state == SequenceState::kAwaitingKv) {
-    kv_holds_[sequence->spec.id] = std::move(sequence->kv);
-    sequence->kv = {};
-    --awaiting_kv_;
-  }
   if (waiting_.Remove(sequence)) {
     if (sequence->admitted_us < 0) {
       --queued_;
@@ -297,49 +273,8 @@ void Scheduler::LimitDrafts(SequenceId id, int32_t count) {
   sequence.worthy_drafts = std::clamp(count, 0, sequence.spec.device_drafts);
 }
 
-bool Scheduler::KvArrived(SequenceId id, int32_t kv_tokens) {
-  const auto it = sequences_.find(id);
-  if (it == sequences_.end()) return KvFailed(id);
-  Sequence& sequence = *it->second;
-  if (sequence.state != SequenceState::kAwaitingKv) return false;
-  // The last token is computed here in any case, for its logits.
-  const int32_t usable = std::min(kv_tokens, static_cast<int32_t>(sequence.tokens.size()) - 1);
-  if (usable < 0 || !kv_.Holds(sequence.kv, usable)) return KvFailed(id);
-  sequence.computed = sequence.planned = usable;
-  sequence.state = SequenceState::kRunning;
-  --awaiting_kv_;
-  return true;
-}
-
-bool Scheduler::KvFailed(SequenceId id) {
-  if (const auto hold = kv_holds_.find(id); hold != kv_holds_.end()) {
-    kv_.Close(&hold->second, 0);
-    kv_holds_.erase(hold);
-    return true;
-  }
-  const auto it = sequences_.find(id);
-  if (it == sequences_.end() || it->second->state != SequenceState::kAwaitingKv) return false;
-  it->second->spec.await_kv = false;
-  --awaiting_kv_;
-  Requeue(it->second.get());
-  return true;
-}
-
-void Scheduler::Hold(uint64_t step) {
-  CHECK(step > committed_ && step <= step_, "step ", step);
-  ++step_holds_[step];
-}
-
-void Scheduler::LetGo(uint64_t step) {
-  const auto it = step_holds_.find(step);
-  CHECK(it != step_holds_.end(), "step ", step, " is not held");
-  if (--it->second == 0) step_holds_.erase(it);
-  Retire();
-}
-
 void Scheduler::Retire() {
-  const uint64_t unheld = step_holds_.empty() ? committed_ : step_holds_.begin()->first - 1;
-  kv_.Retire(std::min(committed_, unheld));
+  kv_.Retire(committed_);
   std::erase_if(slot_releases_, [this](const SlotRelease& release) {
     if (release.step > committed_) return false;
     free_slots_.push_back(release.slot);
@@ -367,7 +302,6 @@ SchedulerStats Scheduler::Stats() const {
   stats.running = static_cast<int32_t>(running_.size());
   stats.waiting = static_cast<int32_t>(waiting_.size());
   stats.queued_tokens = queued_tokens_;
-  stats.awaiting_kv = awaiting_kv_;
   for (size_t g = 0; g < kv_.groups().size(); ++g) {
     const blocks::BlockPool& pool = kv_.pool(static_cast<int32_t>(g));
     stats.kv_usage = std::max(stats.kv_usage, static_cast<double>(pool.referenced()) / pool.size());
@@ -386,21 +320,18 @@ void Scheduler::CheckInvariants() const {
     slots[slot] = true;
   };
   std::vector<const blocks::SequenceBlocks*> open;
-  int32_t awaiting_kv = 0;
   for (const Sequence* sequence : running_.items()) {
     take_slot(sequence->slot);
     CHECK(by_slot_[sequence->slot] == sequence, "slot ", sequence->slot);
     CHECK(sequence->client->running > 0, "sequence ", sequence->spec.id);
-    awaiting_kv += sequence->state == SequenceState::kAwaitingKv ? 1 : 0;
     open.push_back(&sequence->kv);
-    CHECK(sequence->state != SequenceState::kRunning ||
-              kv_.Holds(sequence->kv, sequence->planned - sequence->unsure),
-          "sequence ", sequence->spec.id);
+    CHECK(sequence->state == SequenceState::kRunning, "sequence ", sequence->spec.id);
+    CHECK(kv_.Holds(sequence->kv, sequence->planned - sequence->unsure), "sequence ",
+          sequence->spec.id);
     CHECK(sequence->computed <= sequence->planned - sequence->unsure, "sequence ",
           sequence->spec.id);
     CHECK(kv_.HasRoom(sequence->kv, sequence->planned), "sequence ", sequence->spec.id);
   }
-  CHECK(awaiting_kv == awaiting_kv_, "awaiting_kv=", awaiting_kv_);
   int32_t queued = 0;
   int64_t queued_tokens = 0;
   for (const Sequence* sequence : waiting_.items()) {
@@ -412,7 +343,6 @@ void Scheduler::CheckInvariants() const {
   for (const int32_t slot : free_slots_) take_slot(slot);
   for (const SlotRelease& release : slot_releases_) take_slot(release.slot);
   CHECK(std::find(slots.begin(), slots.end(), false) == slots.end(), "a slot is lost");
-  for (const auto& [id, kv] : kv_holds_) open.push_back(&kv);
   kv_.CheckInvariants(open);
 }
 

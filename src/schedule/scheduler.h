@@ -18,7 +18,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,7 +39,6 @@ namespace sluice::schedule {
 struct SchedulerOptions {
   int32_t max_num_seqs = 64;        // sampler slots
   int32_t max_batch_tokens = 2048;  // query tokens of a step; >= max_num_seqs
-  int32_t chunk_tokens = 0;         // of one sequence in a step; 0: max_batch_tokens
   int32_t max_extra_rows = 2048;    // logits rows of a step beyond one per sequence (prompt
                                     // log-probs, drafts); >= 1
   int32_t max_draft_tokens = 0;     // drafts per sequence and step
@@ -52,20 +50,17 @@ struct SchedulerOptions {
   int32_t queue_limit = 1024;       // sequences that wait for their first admission
   bool prefix_cache = true;
   std::string policy = "fcfs";
-  int64_t priority_aging_us = 10'000'000;
 };
 
 // What a step changed for one sequence.
 struct SequenceOutcome {
   SequenceId id = 0;
-  uint64_t request = 0;
   int32_t handle = -1;  // of its SequenceSpec
   int32_t choice = 0;
   int32_t token_begin = 0;  // its kept tokens in StepResult::tokens; those past a stop are dropped
   int32_t token_count = 0;
   int32_t score_begin = 0;  // its prompt scores in StepResult::scores
   int32_t score_count = 0;
-  int32_t first_scored = 0;  // prompt index of the first of them
   int32_t vector_begin = 0;  // its vector in StepResult::vectors
   int32_t vector_size = 0;
   FinishReason finish = FinishReason::kNone;
@@ -78,7 +73,6 @@ struct SequenceOutcome {
   // sum of their log-probs.
   bool beam = false;
   double logprob = 0.0;
-  int64_t arrival_us = 0;
   int64_t admitted_us = 0;
 };
 
@@ -88,11 +82,10 @@ struct CommitOutcome {
 };
 
 struct SchedulerStats {
-  int32_t running = 0;        // awaiting KV included
+  int32_t running = 0;
   int32_t waiting = 0;        // preempted included
   int64_t queued_tokens = 0;  // of the prompts of those that were never admitted
-  int32_t awaiting_kv = 0;
-  double kv_usage = 0.0;  // share of the fullest pool's blocks that sequences hold, 0..1
+  double kv_usage = 0.0;      // share of the fullest pool's blocks that sequences hold, 0..1
   int64_t free_blocks = 0, total_blocks = 0;  // of all layer groups
   // Totals since the start.
   uint64_t preemptions = 0;
@@ -148,16 +141,9 @@ class Scheduler {
   // from the next plan on, until this is called again; below 0, none ever.
   void LimitDrafts(SequenceId id, int32_t count);
 
-  // The KV of the first `kv_tokens` tokens has been written into the blocks of a sequence in state
-  // kAwaitingKv: it runs on from there. KvFailed: it queues again and computes its prompt itself.
-  // Both also end the hold on the blocks of a sequence that ended meanwhile; both return false for
-  // other ids.
-  bool KvArrived(SequenceId id, int32_t kv_tokens);
-  bool KvFailed(SequenceId id);
-
   // Fills the next step. Buffers of *plan and *outcome are reused: while nobody is admitted or
   // ends, neither Plan nor Commit allocates. A plan without entries means there is nothing to do
-  // before a Commit, an arrival, or KV that is awaited. REQUIRES: at most one plan is uncommitted.
+  // before a Commit or an arrival. REQUIRES: at most one plan is uncommitted.
   void Plan(int64_t now_us, batch::BatchPlan* plan);
   // Books the oldest uncommitted plan. REQUIRES: result.step is its step, one entry per plan entry.
   void Commit(const batch::StepResult& result, CommitOutcome* outcome);
@@ -176,11 +162,6 @@ class Scheduler {
   // REQUIRES: the plan is uncommitted, and draws for it.
   bool Postpone(SequenceId id);
 
-  // Holds back every block that step `step` or a later one named, until LetGo (a KvSink that is
-  // still reading). Holds may be nested. REQUIRES for Hold: the step is uncommitted.
-  void Hold(uint64_t step);
-  void LetGo(uint64_t step);
-
   bool HasWork() const { return !sequences_.empty(); }
   int32_t uncommitted() const { return static_cast<int32_t>(in_flight_.size()); }
   // Null when unknown or ended.
@@ -195,7 +176,7 @@ class Scheduler {
   int32_t ClearPrefixCache() { return kv_.ClearCache(); }
   const blocks::KvBlocks& kv() const { return kv_; }
   const SchedulerOptions& options() const { return options_; }
-  // Running and awaiting KV, in rank order.
+  // In rank order.
   std::span<Sequence* const> running() const { return running_.items(); }
   void CheckInvariants() const;
 
@@ -209,7 +190,6 @@ class Scheduler {
     int32_t drafts = 0;
     bool forced = false;  // these drafts
     int32_t score_count = 0;
-    int32_t first_score_row = 0;  // prompt position
     bool samples = false;
     bool postponed = false;  // draws nothing after all
   };
@@ -299,7 +279,6 @@ class Scheduler {
   void Join(Sequence* sequence, const Shared& shared, int64_t now_us);
   void TakeSlot(Sequence* sequence);
   Shared SharePrefix(Sequence* sequence);
-  void AllocateAwaited(Sequence* sequence);
   bool MemoryForAdmission(Sequence* const& sequence, bool soon) const;
 
   // fill_plan.cc: decisions turned into a BatchPlan.
@@ -335,7 +314,7 @@ class Scheduler {
   Step TakeOldestStep(uint64_t id);
 
   // Constant after construction.
-  const SchedulerOptions options_;  // chunk_tokens is set
+  const SchedulerOptions options_;
   const std::unique_ptr<Policy> policy_;
   const int32_t peak_chunk_;  // the most tokens that an entry has
 
@@ -345,20 +324,16 @@ class Scheduler {
   StepTimes decode_times_, prompt_times_;  // of steps without and with chunks of prompts
   std::vector<StepPart> committed_parts_;  // of the step that was committed or failed last
   RankList waiting_;                       // in rank order; preempted ones included
-  RankList running_;                       // in rank order; awaiting KV included
+  RankList running_;                       // in rank order
   int32_t queued_ = 0;                     // waiting and never admitted
   int64_t queued_tokens_ = 0;              // of their prompts
-  int32_t awaiting_kv_ = 0;
   std::vector<int32_t> free_slots_;
   std::vector<Sequence*> by_slot_;  // null: free, or its sequence left it
   std::vector<SlotRelease> slot_releases_;
-  // Blocks of cancelled sequences that another process may still write.
-  std::map<SequenceId, blocks::SequenceBlocks> kv_holds_;
   uint64_t step_ = 0;              // the newest plan
   std::vector<Step> in_flight_;    // oldest first; at most two
   std::vector<Step> spare_steps_;  // recycled buffers
-  std::map<uint64_t, int32_t> step_holds_;
-  uint64_t committed_ = 0;  // the newest committed plan
+  uint64_t committed_ = 0;         // the newest committed plan
   SchedulerStats totals_;
   // The head of the queue that did not fit, and when; it is not tried again before memory changes.
   SequenceId blocked_ = 0;

@@ -11,7 +11,6 @@ TEST_F(SchedulerTest, RefusesOptionsThatDoNotFit) {
   };
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_num_seqs = 0; }), "max-num-seqs");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_batch_tokens = 3; }), "max-batch-tokens");
-  EXPECT_EQ(field([](SchedulerOptions& o) { o.chunk_tokens = 17; }), "chunk_tokens");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_extra_rows = 0; }), "max_extra_rows");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.max_model_len = 0; }), "max-model-len");
   EXPECT_EQ(field([](SchedulerOptions& o) { o.queue_limit = 0; }), "max-queue");
@@ -21,7 +20,7 @@ TEST_F(SchedulerTest, RefusesOptionsThatDoNotFit) {
 
 TEST_F(SchedulerTest, NamesNoFlagThatDoesNotExist) {
   SchedulerOptions options = Options();
-  options.chunk_tokens = 17;
+  options.max_extra_rows = 0;
   const Status status = Scheduler::Create(options, Blocks(4)).status();
   EXPECT_EQ(status.code(), StatusCode::kInternal);
   EXPECT_EQ(status.message().find("--"), std::string::npos) << status.message();
@@ -396,10 +395,13 @@ TEST_F(SchedulerTest, PromptScoresComeInChunksOnceEach) {
   EXPECT_EQ(plan.logits_rows[1].purpose, RowPurpose::kScore);
   EXPECT_EQ(plan.logits_rows[1].target, 102);
   Commit(Answer(plan));
-  EXPECT_EQ(outcome.sequences[0].first_scored, 1);
   EXPECT_EQ(outcome.sequences[0].score_count, 3);
-  EXPECT_EQ(Run().sequences.at(0).first_scored, 4);
-  EXPECT_EQ(Run().sequences.at(0).first_scored, 7);
+  const BatchPlan second = Plan();
+  EXPECT_EQ(second.logits_rows.at(0).target, 104);
+  EXPECT_EQ(Commit(Answer(second)).sequences.at(0).score_count, 3);
+  const BatchPlan third = Plan();
+  EXPECT_EQ(third.logits_rows.at(0).target, 107);
+  Commit(Answer(third));
   EXPECT_EQ(outcome.sequences[0].score_count, 2);
   EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kLength);
   EXPECT_EQ(outcome.sequences[0].token_count, 1);
@@ -637,67 +639,6 @@ TEST_F(SchedulerTest, SlotsWithCountsAreKeptForPenaltiesWhileThereAreOthers) {
   EXPECT_EQ(Plan().entries.size(), 4u);
 }
 
-TEST_F(SchedulerTest, AwaitedKvArrivesAndTheSequenceRunsOn) {
-  Start();
-  SequenceSpec spec = Spec(1, Count(6));
-  spec.answered = {40};
-  spec.await_kv = true;
-  Add(spec);
-  BatchPlan plan = Plan();
-  EXPECT_THAT(plan.entries, IsEmpty());
-  Commit(Answer(plan));
-  ASSERT_EQ(s->Find(1)->state, SequenceState::kAwaitingKv);
-  EXPECT_EQ(s->Find(1)->kv.groups[0].held, 2);
-  EXPECT_EQ(s->Stats().awaiting_kv, 1);
-  EXPECT_TRUE(s->KvArrived(1, 6));
-  EXPECT_FALSE(s->KvArrived(1, 6));
-  plan = Plan();
-  EXPECT_EQ(plan.entries[0].first_position, 6);
-  EXPECT_EQ(QueryTokens(plan, 0), Tokens{40});
-  EXPECT_EQ(plan.starts[0].prompt_tokens, 6);
-  EXPECT_EQ(Commit(Answer(plan)).sequences[0].drawn, 2);
-  RunToTheEnd();
-}
-
-TEST_F(SchedulerTest, AwaitedKvThatFailsIsComputedHere) {
-  Start();
-  SequenceSpec spec = Spec(1, Count(6));
-  spec.await_kv = true;
-  Add(spec);
-  Run();
-  EXPECT_TRUE(s->KvFailed(1));
-  const BatchPlan plan = Plan();
-  EXPECT_EQ(QueryTokens(plan, 0), Count(6));
-  Commit(Answer(plan));
-  EXPECT_EQ(s->Stats().preemptions, 0u);
-}
-
-TEST_F(SchedulerTest, BlocksOfACancelledTransferAreKeptUntilItEnds) {
-  Start();
-  SequenceSpec spec = Spec(1, Count(6));
-  spec.await_kv = true;
-  Add(spec);
-  Run();
-  EXPECT_TRUE(s->Cancel(1));
-  EXPECT_FALSE(s->HasWork());
-  EXPECT_EQ(s->kv().pool(0).referenced(), 2);
-  s->CheckInvariants();
-  EXPECT_TRUE(s->KvArrived(1, 6));
-  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
-}
-
-TEST_F(SchedulerTest, ASinkHoldsTheBlocksOfItsStep) {
-  Start();
-  Add(Spec(1, Count(6), 1));
-  const BatchPlan plan = Plan();
-  s->Hold(plan.step);
-  Commit(Answer(plan));
-  EXPECT_FALSE(s->HasWork());
-  EXPECT_EQ(s->kv().pool(0).referenced(), 2);
-  s->LetGo(plan.step);
-  EXPECT_EQ(s->kv().pool(0).referenced(), 0);
-}
-
 TEST_F(SchedulerTest, PriorityGoesFirstAndPushesOut) {
   SchedulerOptions options = Options();
   options.max_num_seqs = 1;
@@ -748,13 +689,12 @@ TEST_F(SchedulerTest, WaitingMakesUrgent) {
   SchedulerOptions options = Options();
   options.max_num_seqs = 1;
   options.policy = "priority";
-  options.priority_aging_us = 1000;
   Start(options, Blocks(16));
   SequenceSpec patient = Spec(1, Count(3));
   patient.priority = 3;
   ASSERT_TRUE(s->Add(patient, 0).ok());
-  ASSERT_TRUE(s->Add(Spec(2, Count(3, 200)), 2999).ok());  // three steps of priority: 3 ms
-  ASSERT_TRUE(s->Add(Spec(3, Count(3, 300)), 3001).ok());
+  ASSERT_TRUE(s->Add(Spec(2, Count(3, 200)), 3 * kPriorityAgingUs - 1).ok());
+  ASSERT_TRUE(s->Add(Spec(3, Count(3, 300)), 3 * kPriorityAgingUs + 1).ok());
   EXPECT_EQ(Run().sequences.at(0).id, 2u);
   while (s->Find(2) != nullptr) Run();
   EXPECT_EQ(Run().sequences.at(0).id, 1u);

@@ -28,10 +28,9 @@ enum class FinishReason : uint8_t {
 inline constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kError) + 1;
 
 enum class SequenceState : uint8_t {
-  kWaiting,     // not admitted yet
-  kAwaitingKv,  // holds slot and blocks; another process is filling them
-  kRunning,     // holds slot and blocks
-  kPreempted,   // gave both back; waits to be recomputed
+  kWaiting,    // not admitted yet
+  kRunning,    // holds slot and blocks
+  kPreempted,  // gave both back; waits to be recomputed
 };
 
 struct BeamGroup;    // schedule/beam_search.h
@@ -40,8 +39,7 @@ struct BeamOptions;  // the same
 // What the engine hands to Scheduler::Add. `choices` of one request differ in id and
 // sampling.choice.
 struct SequenceSpec {
-  SequenceId id = 0;  // unique for the life of the scheduler, > 0
-  uint64_t request = 0;
+  SequenceId id = 0;       // unique for the life of the scheduler, > 0
   int32_t handle = -1;     // the caller's own; comes back with every outcome
   int32_t max_tokens = 1;  // cut to the room left; 0: only compute (and score) the prompt
   int32_t priority = 0;    // lower is more urgent
@@ -57,13 +55,11 @@ struct SequenceSpec {
   bool no_drafts = false;        // none that are attached are verified
   int32_t device_drafts = 0;     // that the runner guesses behind each token that it draws, so that
                                  // no step needs the Commit of the one before
-  bool await_kv = false;         // the prompt's KV comes from another process (KvArrived)
   std::vector<int32_t> end_ids;  // the model's end-of-generation ids
   std::vector<int32_t> stop_ids;   // the request's; obeyed under ignore_eos too
   batch::SamplingParams sampling;  // end_ids is filled by Add
   std::vector<int32_t> prompt;
-  std::vector<int32_t> answered;  // already drawn by another process (hand-off); counts as drawn
-  batch::PrefixKey key;           // weights_version is filled at every admission
+  batch::PrefixKey key;  // weights_version is filled at every admission
   // For proposers of drafts: what key.salt is, as a number that says nothing about it, and tokens
   // that the answer may quote; null: none.
   uint64_t draft_key = 0;
@@ -107,8 +103,7 @@ struct alignas(64) Sequence {
   // branch were right [plan, commit]
   int32_t aside = 0;
   blocks::SequenceBlocks kv;
-  SequenceSpec spec;  // prompt and answered have moved to `tokens`
-  int64_t arrival_us = 0;
+  SequenceSpec spec;                    // its prompt has moved to `tokens`
   FairShare::Client* client = nullptr;  // who is charged for it
   int64_t rank = 0;                     // the policy's; smaller goes first, ties by id
   // Waits for it to finish the shared prompt; of a beam: gets its KV in the next plan. 0: none.

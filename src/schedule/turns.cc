@@ -45,7 +45,7 @@ void Scheduler::FindContenders() {
     for (const Sequence* sequence : sequences.items()) {
       FairShare::Client* const client = sequence->client;
       whole_prompts_ |= sequence->spec.whole_prompt;
-      if (sequence->state == SequenceState::kAwaitingKv || client->contends) continue;
+      if (client->contends) continue;
       client->contends = true;
       client->step_tokens = 0;
       client->step_has_prompt = false;

@@ -39,7 +39,6 @@ constexpr Case kSharedBad[] = {
     {R"("n_predict":-2)", "n_predict"},
     {R"("n_predict":4,"max_tokens":5)", "n_predict"},
     {R"("min_tokens":-1)", "min_tokens"},
-    {R"("min_tokens":6,"max_tokens":5)", "min_tokens"},
     {R"("temperature":-0.1)", "temperature"},
     {R"("temperature":101)", "temperature"},
     {R"("temperature":"1")", "temperature"},
@@ -253,7 +252,6 @@ constexpr Case kCompletionBad[] = {
     {R"("best_of":2,"stream":true)", "best_of"},
     {R"("use_beam_search":true,"beam_width":4,"best_of":2)", "best_of"},
     {R"("suffix":"end")", "suffix"},
-    {R"("min_tokens":17)", "min_tokens"},  // over the default of max_tokens
     {R"("messages":[])", "messages"},
     {R"("stream":true,"echo":true,"logprobs":1,"n":2)", "n"},
 };

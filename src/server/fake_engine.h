@@ -65,8 +65,6 @@ class FakeEngine : public Engine {
   EngineHealth Health() const override { return health; }
   std::string Metrics() const override { return "vllm:num_requests_running 0\n"; }
   Status Drain(double) override { return OkStatus(); }
-  Status Pause() override { return OkStatus(); }
-  Status Resume() override { return OkStatus(); }
   Result<std::string> Admin(const std::string& command) override {
     return on_admin ? on_admin(command) : std::string("{}");
   }

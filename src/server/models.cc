@@ -160,8 +160,6 @@ Result<std::string> Models::Resolve(std::string_view asked) const {
   return NotServed(asked, Listed(), "model");
 }
 
-// --- Uses ---------------------------------------------------------------------------------------
-
 ModelUse Models::UseOf(const std::shared_ptr<Entry>& entry, bool look) const {
   return {&entry->loaded->served, [shared = shared_, entry, look](const ServedModel*) {
             std::lock_guard lock(shared->mutex);
@@ -234,8 +232,6 @@ std::vector<ModelReport> Models::Report() const {
   }
   return reports;
 }
-
-// --- Loading and unloading ----------------------------------------------------------------------
 
 void Models::Load(const std::string& name, Then then) {
   Result<ModelUse> use = Find(name);

@@ -229,10 +229,6 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
       IntOfAny(fields, {"max_tokens", "max_completion_tokens", "n_predict"}, -1);
   request->max_tokens = limit == -1 ? std::nullopt : limit ? limit : default_max_tokens;
   request->min_tokens = IntOfAny(fields, {"min_tokens", "min_new_tokens"}, 0).value_or(0);
-  if (request->max_tokens && request->min_tokens > *request->max_tokens) {
-    fields->Fail("min_tokens", StrCat("min_tokens is ", request->min_tokens,
-                                      "; it must be at most max_tokens, ", *request->max_tokens));
-  }
   request->prompt_logprobs = fields->Int("prompt_logprobs", 0, limits::kTopLogprobsMax);
   call->prompt_logprobs = request->prompt_logprobs.has_value();
   request->priority = fields->Int("priority", -kPriorityMax, kPriorityMax).value_or(0);

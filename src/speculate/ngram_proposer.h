@@ -41,8 +41,6 @@ class NgramProposer final : public Proposer {
   void Start(int32_t slot, const Opening& opening) override;
   Draft Propose(int32_t slot, std::span<const int32_t> tokens, std::span<int32_t> drafts) override;
 
-  // Tokens of a sequence that its table holds at most.
-  int32_t TokensOfTable() const { return RoomOf(capacity_); }
   // The hash of a run that has one token more in front; of no tokens it is 0. Its lowest bits are
   // the first place of a table that is looked at.
   static uint64_t Extend(uint64_t hash, int32_t token, const HashSeed& seed);

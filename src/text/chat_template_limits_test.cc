@@ -279,7 +279,7 @@ TEST(SharedNestsTest, WhateverWalksAValueMeetsTheLimit) {
   }
 }
 
-// ---- Flat values: what a call looks at counts, however it looks at it
+// Flat values: what a call looks at counts, however it looks at it.
 
 // The steps that a call counts.
 int64_t StepsOf(const Runtime& runtime, const std::function<void()>& call) {

@@ -95,8 +95,6 @@ TEST(ChatTemplateTest, RefusesSourcesThatAreNotUtf8OrTooLong) {
   EXPECT_FALSE((*parsed)->Render(context, kNow).ok());
 }
 
-// ---- Limits
-
 TEST(ChatTemplateLimitsTest, BoundsNestingInTheSource) {
   for (const char* opening :
        {"(", "[", "{'a':", "not ", "-", "x[", "f(", "x if ", "x if y else "}) {

@@ -269,20 +269,4 @@ void FakeDevice::Sample(const EntryRun& run, bool late, batch::StepResult* resul
   result->entries.push_back(out);
 }
 
-void FakeDevice::WriteKv(const std::vector<std::vector<int32_t>>& tables,
-                         const std::vector<int32_t>& tokens) {
-  uint64_t chain = 1;
-  for (int32_t p = 0; p < static_cast<int32_t>(tokens.size()); ++p) {
-    chain = Mix(chain, static_cast<uint64_t>(tokens[p]));
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      const int32_t size = groups_[g].block_tokens;
-      const int32_t block = tables[g].at(p / size);
-      if (block < 0) continue;
-      const bool state = groups_[g].kind == batch::KvKind::kState;
-      const int32_t cell = state ? CellOf(g, p) : p % size;
-      cells_[g][static_cast<size_t>(block) * size + cell] = {chain, tokens[p], p};
-    }
-  }
-}
-
 }  // namespace sluice::sim

@@ -37,8 +37,6 @@ class FakeDevice {
   // Throws std::runtime_error on a plan that no device could compute rightly. Those of `late` draw
   // nothing.
   batch::StepResult Run(const batch::BatchPlan& plan, const std::set<batch::SequenceId>& late);
-  // Another process writes the KV of `tokens` into cache blocks (by group; -1: not needed).
-  void WriteKv(const std::vector<std::vector<int32_t>>& tables, const std::vector<int32_t>& tokens);
   uint64_t tokens_computed() const { return tokens_computed_; }
 
  private:

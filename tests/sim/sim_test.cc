@@ -22,11 +22,9 @@ schedule::SchedulerOptions Options() {
   schedule::SchedulerOptions options;
   options.max_num_seqs = 8;
   options.max_batch_tokens = 64;
-  options.chunk_tokens = 32;
   options.max_extra_rows = 24;
   options.max_model_len = 200;
   options.queue_limit = 40;
-  options.priority_aging_us = 200'000;
   return options;
 }
 
@@ -42,7 +40,6 @@ void AddTrees(const Add& add, const KvGroup& full, const KvGroup& window) {
   tight_trees.drafts = tight_trees.trees = tight_trees.options.draft_trees = true;
   tight_trees.options.max_draft_tokens = 8;
   tight_trees.options.max_batch_tokens = tight_trees.options.max_num_seqs;
-  tight_trees.options.chunk_tokens = 0;
   tight_trees.options.policy = "priority";
   // Some of their sequences have masks or guesses of the runner, so that chains are taken instead.
   Scenario& mixed_trees = add("trees_of_some", {full, window});
@@ -89,7 +86,6 @@ std::vector<Scenario> Scenarios() {
   hybrid.options.policy = "priority";
   Scenario& windows = add("window_only", {{KvKind::kWindow, 4, 2, 30, 120}});
   windows.options.max_batch_tokens = 17;
-  windows.options.chunk_tokens = 0;
   Scenario& drafts = add("drafts", {{KvKind::kFull, 8, 8, 0, 60}, window});
   drafts.drafts = true;
   drafts.options.max_draft_tokens = 4;
@@ -108,8 +104,6 @@ std::vector<Scenario> Scenarios() {
   mixed.drafts = mixed.masks = true;
   mixed.options.policy = "priority";
   mixed.overlap = 0.8;
-  Scenario& hand_off = add("hand_off", {full, window});
-  hand_off.hand_off = true;
   Scenario& masks = add("masks", {full, window});
   masks.masks = true;
   Scenario& masked_drafts = add("masked_drafts", {{KvKind::kFull, 8, 8, 0, 40}, window});
@@ -146,9 +140,8 @@ TEST_P(SchedulerSimulation, HoldsItsInvariants) {
             << t.scores_checked << " scores equal; " << t.scheduler.preemptions
             << " preemptions, prefix " << t.scheduler.prefix_hits << "/"
             << t.scheduler.prefix_queries << ", " << t.forks << " copies, drafts "
-            << t.scheduler.accepted << "/" << t.scheduler.drafted << ", KV " << t.kv_arrived << "/"
-            << t.kv_arrived + t.kv_failed << ", " << t.postponed << " late masks, longest wait "
-            << t.longest_wait_steps << " steps\n";
+            << t.scheduler.accepted << "/" << t.scheduler.drafted << ", " << t.postponed
+            << " late masks, longest wait " << t.longest_wait_steps << " steps\n";
   EXPECT_EQ(t.added, t.finished + t.ended_early);
   EXPECT_GT(t.finished, steps / 100);
   EXPECT_GT(t.late_commits, steps / 10);

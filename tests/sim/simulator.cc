@@ -45,12 +45,11 @@ Totals Simulator::Run(uint64_t steps) {
     EndSomeEarly();
     Step();
   }
-  for (uint64_t limit = steps + 100'000; scheduler_->HasWork() || !transfers_.empty();) {
+  for (uint64_t limit = steps + 100'000; scheduler_->HasWork();) {
     Require(totals_.steps < limit, "work is left after ", limit, " steps");
     Step();
   }
   while (!uncommitted_.empty()) CommitOldest();
-  while (!held_.empty()) HoldSteps();
   Require(requests_.empty(), requests_.size(), " requests never ended");
   scheduler_->CheckInvariants();
   scheduler_->ClearPrefixCache();
@@ -124,9 +123,6 @@ void Simulator::Arrive() {
   while (Chance(scenario_.arrivals_per_step)) {
     schedule::SequenceSpec spec = MakeSpec();
     const int choices = Chance(0.15) ? 2 + static_cast<int>(Below(3)) : 1;
-    spec.await_kv = scenario_.hand_off && choices == 1 && !spec.prompt_logprobs && Chance(0.3);
-    spec.prefix_cache = spec.prefix_cache && !spec.await_kv;
-    spec.request = next_id_;
     std::vector<schedule::SequenceSpec> specs;
     for (int i = 0; i < choices; ++i) {
       spec.id = next_id_++;
@@ -209,60 +205,10 @@ std::set<schedule::SequenceId> Simulator::SomeLate() {
   return late;
 }
 
-void Simulator::StartTransfers() {
-  for (const schedule::Sequence* sequence : scheduler_->running()) {
-    if (sequence->state != SequenceState::kAwaitingKv) continue;
-    const auto [it, is_new] = transfers_.try_emplace(sequence->spec.id);
-    if (!is_new) continue;
-    for (const auto& group : sequence->kv.groups) it->second.tables.push_back(group.table);
-    it->second.tokens = sequence->tokens;
-    it->second.due_step = totals_.steps + Below(20);
-  }
-}
-
-void Simulator::EndTransfers() {
-  for (auto it = transfers_.begin(); it != transfers_.end();) {
-    const Transfer& transfer = it->second;
-    if (totals_.steps < transfer.due_step) {
-      ++it;
-      continue;
-    }
-    // Its blocks are written even when the sequence was cancelled meanwhile.
-    device_.WriteKv(transfer.tables, transfer.tokens);
-    const bool state = scenario_.groups.back().kind == batch::KvKind::kState;
-    if (Chance(0.8) && !state) {
-      Require(scheduler_->KvArrived(it->first, static_cast<int32_t>(transfer.tokens.size())),
-              "KvArrived");
-      ++totals_.kv_arrived;
-    } else {
-      Require(scheduler_->KvFailed(it->first), "KvFailed");
-      ++totals_.kv_failed;
-    }
-    Require(!scheduler_->KvFailed(it->first), "a second end of a transfer");
-    it = transfers_.erase(it);
-  }
-}
-
-// A sink takes hold of the newest step, and lets go of another.
-void Simulator::HoldSteps() {
-  if (!named_.empty() && held_.size() < 3 && Chance(0.05)) {
-    const NamedBlocks& newest = named_.back();
-    scheduler_->Hold(newest.step);
-    held_[newest.step] = newest;
-  }
-  if (!held_.empty() && Chance(0.2)) {
-    const uint64_t step =
-        std::next(held_.begin(), static_cast<int64_t>(Below(held_.size())))->first;
-    scheduler_->LetGo(step);
-    held_.erase(step);
-  }
-}
-
 void Simulator::Step() {
   ++totals_.steps;
-  now_us_ += static_cast<int64_t>(Below(2000));
+  now_us_ += static_cast<int64_t>(Below(100'000));  // so that priorities matter and age
   if (scenario_.drafts) AttachSomeDrafts();
-  const bool held = !held_.empty();
   scheduler_->Plan(now_us_, &plan_);
   CheckPlan(plan_);
   CheckWrites(plan_);
@@ -275,11 +221,7 @@ void Simulator::Step() {
     scheduler_->CheckInvariants();
     ++totals_.postponed;
   }
-  if (scenario_.hand_off) {
-    HoldSteps();
-    StartTransfers();
-  }
-  if (!held) CheckProgress(plan_);
+  CheckProgress(plan_);
   if (Chance(0.02)) EndSomeEarly();
   if (!late_) {
     while (!uncommitted_.empty()) CommitOldest();
@@ -289,7 +231,6 @@ void Simulator::Step() {
       ++totals_.late_commits;
     }
   }
-  if (scenario_.hand_off) EndTransfers();
 }
 
 void Simulator::CommitOldest() {
@@ -319,13 +260,13 @@ void Simulator::Take(const schedule::SequenceOutcome& out, const batch::StepResu
     ++totals_.tokens_checked;
   }
   if (out.score_count > 0) {
-    Require(out.first_scored == request.scored + 1, "scores leave a gap");
     uint64_t chain = 1;
-    for (int32_t i = 0; i < out.first_scored; ++i) {
+    const int32_t first = request.scored + 1;
+    for (int32_t i = 0; i < first; ++i) {
       chain = Mix(chain, static_cast<uint64_t>(request.spec.prompt[i]));
     }
     for (int32_t i = 0; i < out.score_count; ++i, ++request.scored, ++totals_.scores_checked) {
-      const int32_t target = request.spec.prompt[out.first_scored + i];
+      const int32_t target = request.spec.prompt[first + i];
       const batch::ResultToken& score = result.scores[out.score_begin + i];
       Require(score.id == target && score.logprob == ScoreOf(chain, target), "a wrong score");
       chain = Mix(chain, static_cast<uint64_t>(target));
@@ -374,7 +315,7 @@ void Simulator::CheckPlan(const batch::BatchPlan& plan) {
   for (const batch::PlanEntry& entry : plan.entries) {
     totals_.unsure += entry.unsure > 0 ? 1 : 0;
     Require(slots.insert(entry.slot).second, "two entries have slot ", entry.slot);
-    Require(entry.query_tokens >= 1 && entry.query_tokens <= options.chunk_tokens, "chunk limit");
+    Require(entry.query_tokens >= 1, "an entry without tokens");
     const auto it = requests_.find(entry.sequence);
     Require(it != requests_.end(), "sequence ", entry.sequence, " has ended");
     if (!it->second.admitted) {
@@ -399,8 +340,7 @@ void Simulator::CheckNobodyWasPassed(const schedule::Sequence& joined) const {
   }
 }
 
-// A block is written by one sequence, and by none while a step in flight or a sink still knows it
-// as another's.
+// A block is written by one sequence, and by none while a step in flight knows it as another's.
 void Simulator::CheckWrites(const batch::BatchPlan& plan) {
   NamedBlocks named;
   named.step = plan.step;
@@ -447,7 +387,6 @@ void Simulator::CheckWrites(const batch::BatchPlan& plan) {
               " is reused while step ", other.step, " still names it");
     }
   }
-  for (const auto& [step, other] : held_) check(other);
   named_.push_back(std::move(named));
 }
 
@@ -464,10 +403,9 @@ void Simulator::CheckSharing() {
   }
 }
 
-// With nothing in flight and nothing to wait for, a step must compute something.
+// With nothing in flight, a step must compute something.
 void Simulator::CheckProgress(const batch::BatchPlan& plan) {
-  const bool waits = uncommitted_.size() > 1 || !transfers_.empty();
-  if (waits || !plan.entries.empty()) return;
+  if (uncommitted_.size() > 1 || !plan.entries.empty()) return;
   Require(!scheduler_->HasWork(), "an empty step while there is work");
 }
 

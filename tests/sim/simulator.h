@@ -1,7 +1,6 @@
 // Simulator: drives a Scheduler over a FakeDevice from a seed, with random arrivals, lengths,
-// priorities, cancels, stop strings, drafts, hand-offs, late commits and memory pressure, and
-// checks after each step that everything still holds. Throws std::runtime_error at the first
-// violation.
+// priorities, cancels, stop strings, drafts, late commits and memory pressure, and checks after
+// each step that everything still holds. Throws std::runtime_error at the first violation.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +32,6 @@ struct Scenario {
   int32_t device_drafts = 0;  // of each step of some sequences, beside those of the host
   bool masks = false;         // some sequences are masked, and some of their masks are late
   int32_t clients = 1;        // of the sequences; with several the scheduler hears what steps take
-  bool hand_off = false;      // some sequences await KV, some steps are held by a sink
 };
 
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
@@ -42,7 +40,7 @@ struct Totals {
   uint64_t steps = 0, empty_steps = 0, late_commits = 0;
   uint64_t added = 0, refused = 0, finished = 0, ended_early = 0, degenerate = 0;
   uint64_t tokens_checked = 0, scores_checked = 0;
-  uint64_t forks = 0, slot_starts = 0, kv_arrived = 0, kv_failed = 0;
+  uint64_t forks = 0, slot_starts = 0;
   uint64_t unsure = 0;  // entries that stand where only the device knows
   uint64_t postponed = 0, longest_wait_steps = 0;
   uint64_t plan_hash = 0;  // of every plan, in order
@@ -66,12 +64,7 @@ class Simulator {
     uint64_t added_step = 0;
     bool admitted = false;
   };
-  struct Transfer {  // KV on its way from another process
-    std::vector<std::vector<int32_t>> tables;
-    std::vector<int32_t> tokens;
-    uint64_t due_step = 0;
-  };
-  // What a step in flight, or one that a sink still reads, names.
+  // What a step in flight names.
   struct NamedBlocks {
     uint64_t step = 0;
     std::map<int32_t, uint64_t> slots;                                  // slot, sequence
@@ -89,9 +82,6 @@ class Simulator {
   std::vector<int32_t> MakeTree(const Request& request, std::vector<int32_t>* drafts);
   void AttachSomeDrafts();
   std::set<schedule::SequenceId> SomeLate();
-  void StartTransfers();
-  void EndTransfers();
-  void HoldSteps();
   void Step();
   void CommitOldest();
   void Take(const schedule::SequenceOutcome& out, const batch::StepResult& result);
@@ -109,10 +99,8 @@ class Simulator {
   int64_t now_us_ = 0;
   uint64_t next_id_ = 1;
   std::map<schedule::SequenceId, Request> requests_;  // alive
-  std::map<schedule::SequenceId, Transfer> transfers_;
   std::deque<batch::StepResult> uncommitted_;
   std::deque<NamedBlocks> named_;            // of uncommitted steps
-  std::map<uint64_t, NamedBlocks> held_;     // by step, until the sink lets go
   std::vector<std::vector<int32_t>> texts_;  // shared beginnings of prompts
   bool late_ = false;
   batch::BatchPlan plan_;

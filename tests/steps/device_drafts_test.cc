@@ -258,7 +258,6 @@ std::vector<std::vector<SequenceSpec>> Requests(SequenceId first_id, int device_
   for (int i = 0; i < 12; ++i) {
     SequenceSpec spec;
     for (int p = 0; p < 5 + i * 7 % 23; ++p) spec.prompt.push_back(3 + (i * 31 + p * 17) % 90);
-    spec.request = static_cast<uint64_t>(i) + 1;
     spec.max_tokens = i == 3 ? 1 : i == 4 ? 2 : 20 + i * 5 % 30;
     spec.device_drafts = device_drafts;
     spec.prefix_cache = false;  // who finds what in it depends on the steps

@@ -272,7 +272,6 @@ std::vector<std::vector<SequenceSpec>> Requests() {
   for (int i = 0; i < 30; ++i) shared.push_back(3 + static_cast<int32_t>(random() % 120));
   for (uint64_t r = 1; r <= 12; ++r) {
     SequenceSpec spec;
-    spec.request = r;
     if (r % 3 == 0) spec.prompt.assign(shared.begin(), shared.begin() + 8 + random() % 22);
     for (uint64_t i = random() % 20; i < 20; ++i) {
       spec.prompt.push_back(3 + static_cast<int32_t>(random() % 120));

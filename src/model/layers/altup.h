@@ -30,7 +30,8 @@ class Streams {
  private:
   static Activations Stream(const Activations& a, int index);
 
-  Norm convert_, add_;  // as a product reads it, without and with the sum before
+  // Both give what a product reads: of a stream alone, and of it once a.branch has been added.
+  Norm convert_, add_;
   FusedLinear begin_;
   std::vector<FusedLinear> end_;  // by stream behind the first
   ops::Bound<ops::LevelStreams> level_, mean_;

@@ -134,8 +134,6 @@ void Connection::FlushSoon() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Flush(); });
 }
 
-// --- Reading ------------------------------------------------------------------------------------
-
 void Connection::Start(bool full) {
   asio::dispatch(socket_.get_executor(), [self = shared_from_this(), full] {
     error_code ignored;
@@ -435,8 +433,6 @@ void Connection::Check() {
   }
   CheckLater();
 }
-
-// --- Writing and ending -------------------------------------------------------------------------
 
 void Connection::Flush() {
   if (state_ != State::kExchange || writing_) return;

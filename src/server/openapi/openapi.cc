@@ -50,7 +50,7 @@ constexpr const char* kSharedFields = R"json(
         "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
         "resume_seconds": {"type": "integer", "minimum": 1, "maximum": @resume_seconds_max@,
           "description": "Of a stream: it goes on so long without its client, which may come back to GET /v1/streams"},
-        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400,
+        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": @timeout_seconds_max@,
           "description": "Seconds, after which the answer ends with what has come, or with a 504 where nothing has"},
         "cache_salt": {"type": "string", "maxLength": @salt_bytes_max@,
           "description": "Prefixes are shared only among equal salts of one API key"},
@@ -91,7 +91,7 @@ constexpr const char* kKeysAndParameters = R"json("security": [{}, {"key": []}, 
     "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
   "parameters": {
     "RequestTimeout": {"name": "X-Request-Timeout", "in": "header", "schema": {"type": "number",
-      "exclusiveMinimum": 0, "maximum": 86400}, "description": "The field timeout of every API; the field wins"},
+      "exclusiveMinimum": 0, "maximum": @timeout_seconds_max@}, "description": "The field timeout of every API; the field wins"},
     "OfModel": {"name": "model", "in": "query", "schema": {"type": "string"},
       "description": "Of several models; may be left out"}})json";
 
@@ -219,7 +219,7 @@ constexpr const char* kSchemas = R"json(
         "truncate_prompt_tokens": {"enum": [-1], "description": "As truncate"},
         "add_special_tokens": {"type": "boolean", "default": true},
         "priority": {"type": "integer", "minimum": -@priority_max@, "maximum": @priority_max@, "default": 0},
-        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400,
+        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": @timeout_seconds_max@,
           "description": "Seconds, after which the answer ends with what has come, or with a 504 where nothing has"},
         "user": {"type": "string", "description": "Without effect"}}},
     "Embeddings": {"type": "object", "properties": {"object": {"enum": ["list"]},
@@ -492,6 +492,7 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["detokenize_ids_max"] = StrCat(limits::kDetokenizeIdsMax);
   inserts["prompt_logprobs_mib"] = StrCat(limits::kPromptLogprobsBytesMax >> 20);
   inserts["priority_max"] = StrCat(kPriorityMax);
+  inserts["timeout_seconds_max"] = StrCat(kTimeoutSecondsMax);
   inserts["salt_bytes_max"] = StrCat(kSaltBytesMax);
   inserts["messages_max"] = StrCat(kMessagesMax);
   inserts["tools_max"] = StrCat(kToolsMax);

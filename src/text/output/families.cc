@@ -21,7 +21,7 @@ std::unique_ptr<CallParser> Make(const ToolSchemas& schemas) {
   return std::make_unique<Parser>(form, schemas);
 }
 
-// --- Calls as JSON objects ----------------------------------------------------------------------
+// Calls as JSON objects.
 
 constexpr Mark kHermesMarks[] = {"<tool_call>", "</tool_call>"};
 constexpr JsonCallForm kHermes = {std::span(kHermesMarks, 1), std::span(kHermesMarks + 1, 1)};
@@ -103,7 +103,7 @@ constexpr CallShape kFunctoolsShape = {.section_begin = "functools[",
                                        .separator = ", ",
                                        .section_end = "]"};
 
-// --- A name, then arguments as JSON -------------------------------------------------------------
+// A name, then arguments as JSON.
 
 constexpr Mark kMistralMarks[] = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
 constexpr JsonCallForm kMistralList = {std::span(kMistralMarks, 1), {}};
@@ -165,7 +165,7 @@ constexpr CallShape kKimiShape = {.section_begin = "<|tool_calls_section_begin|>
                                   .call_end = "<|tool_call_end|>",
                                   .section_end = "<|tool_calls_section_end|>"};
 
-// --- Arguments between tags ---------------------------------------------------------------------
+// Arguments between tags.
 
 constexpr Mark kQwenCoderSigns[] = {"<function=", "<parameter=", "<tool_call>"};
 constexpr Mark kQwenCoderMarks[] = {"<tool_call>", "<function=", "</tool_call>"};
@@ -270,7 +270,7 @@ constexpr CallShape kDsmlV4Shape = {.section_begin = "<｜DSML｜tool_calls>\n",
                                     .section_end = "</｜DSML｜tool_calls>",
                                     .style = "deepseek_xml"};
 
-// --- Calls as Python, as Gemma and as gpt-oss write them ----------------------------------------
+// Calls as Python, as Gemma and as gpt-oss write them.
 
 constexpr Mark kPythonicSigns[] = {"[func_name1(params_name1=params_value1"};
 constexpr Mark kPythonicMarks[] = {"<|python_start|>", "<|python_end|>"};
@@ -299,7 +299,7 @@ constexpr Mark kHarmonyMarks[] = {"<|channel|>",   "<|message|>", "<|start|>", "
                                   "<|constrain|>", "<|call|>",    "<|return|>"};
 std::unique_ptr<CallParser> MakeHarmony(const ToolSchemas&) { return std::make_unique<Harmony>(); }
 
-// --- Both tables --------------------------------------------------------------------------------
+// Both tables.
 
 constexpr CallFamily kCallFamilies[] = {
     {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, nullptr, /*short_ids=*/false,

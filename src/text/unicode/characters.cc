@@ -13,7 +13,6 @@ constexpr uint32_t kPageSize = 1u << kPageBits;
 constexpr uint32_t kPageCount = kCodePointEnd >> kPageBits;
 
 constexpr uint32_t Bit(Category category) { return 1u << static_cast<int>(category); }
-constexpr uint32_t kNumberCategories = Bit(Category::kNd) | Bit(Category::kNl) | Bit(Category::kNo);
 constexpr uint32_t kWordCategories = Bit(Category::kLu) | Bit(Category::kLl) | Bit(Category::kLt) |
                                      Bit(Category::kLm) | Bit(Category::kLo) | Bit(Category::kMn) |
                                      Bit(Category::kMc) | Bit(Category::kMe) | Bit(Category::kNd) |
@@ -124,11 +123,6 @@ bool IsWhitespace(uint32_t code_point) {
   if (code_point == 0x85) return true;
   Category category = CategoryOf(code_point);
   return category == Category::kZs || category == Category::kZl || category == Category::kZp;
-}
-
-bool IsNumeric(uint32_t code_point) {
-  if (code_point < 0x80) return code_point >= '0' && code_point <= '9';
-  return (kNumberCategories >> static_cast<int>(CategoryOf(code_point)) & 1) != 0;
 }
 
 bool IsWordCharacter(uint32_t code_point) {

@@ -65,7 +65,6 @@ inline Category CategoryOf(uint32_t code_point) {
   return static_cast<Category>(PropertiesOf(code_point) & kCategoryMask);
 }
 bool IsWhitespace(uint32_t code_point);
-bool IsNumeric(uint32_t code_point);
 bool IsWordCharacter(uint32_t code_point);  // \w
 // False when NFC neither changes nor moves the code point, whatever stands around it.
 bool MayRecompose(uint32_t code_point);

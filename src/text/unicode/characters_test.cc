@@ -18,7 +18,6 @@ TEST(UnicodeTest, KnowsCategoriesAndProperties) {
   EXPECT_TRUE(IsWhitespace(0x3000));
   EXPECT_TRUE(IsWhitespace(0x85));
   EXPECT_FALSE(IsWhitespace(0x200B));
-  EXPECT_TRUE(IsNumeric(0xBD));
   EXPECT_TRUE(IsWordCharacter('_'));
   EXPECT_FALSE(IsWordCharacter('-'));
 }

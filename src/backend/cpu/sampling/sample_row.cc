@@ -160,12 +160,12 @@ class RowSampler {
       call.cut = cut.value;
       call.ties_end = kernels_.after_equal(call.logits, vocab_, cut.value, cut.ties);
     }
-    call.floor = ops::MinPFloor(params_.min_p);
+    call.floor = ops::FloorOf(params_);
     double kept = 0;
     const int32_t token =
         ops::Rejects(params_, vocab_) ? DrawRejecting(call, &kept) : DrawKept(call, &kept);
     if (WantsFiltered()) ReportFiltered(call, kept);
-    if (!limited && params_.top_p >= 1.0f && !(params_.min_p > 0.0f)) *total = kept;
+    if (!limited && !ops::LimitsByShare(params_)) *total = kept;
     return token;
   }
 

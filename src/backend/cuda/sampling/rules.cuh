@@ -16,10 +16,14 @@ __device__ inline float WeightScale(float temperature) {
   return fminf(__fdiv_rn(1.0f, temperature), 3.402823466e+38f);
 }
 
-__device__ inline float MinPFloor(float min_p) {
-  if (!(min_p > 0.0f)) return kWeightFloor;
-  const float floor = static_cast<float>(log(static_cast<double>(min_p)));
+__device__ inline float FloorOf(const ops::SampleRow& row) {
+  if (!(row.min_p > 0.0f)) return kWeightFloor;
+  const float floor = static_cast<float>(log(static_cast<double>(row.min_p)));
   return fminf(fmaxf(floor, kWeightFloor), 0.0f);
+}
+
+__device__ inline bool LimitsByShare(const ops::SampleRow& row) {
+  return row.top_p < 1.0f || row.min_p > 0.0f;
 }
 
 __device__ inline float WeightExp(float x) {

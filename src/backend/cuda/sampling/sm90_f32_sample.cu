@@ -249,7 +249,7 @@ class Sampler {
       if (!limited) *total = sum;
       cut = row_.Select(cut, weight, NucleusTarget(sum, in_.top_p));
     }
-    const float floor = MinPFloor(in_.min_p);
+    const float floor = FloorOf(in_);
     const auto kept = [&](float x, int64_t id) {
       return cut.Keeps(x, id) && weigh.x(x) >= floor ? weigh(x) : uint64_t{0};
     };
@@ -258,7 +258,7 @@ class Sampler {
     const uint64_t of_warp = ClusterRow::WarpSum(mine);
     const auto all = row_.Gather<cuda::Join::kSum, 1>({mine});
     const uint64_t sum = ClusterRow::SumOf(all);
-    if (!limited && !(in_.top_p < 1.0f) && !(in_.min_p > 0.0f)) *total = sum;
+    if (!limited && !LimitsByShare(in_)) *total = sum;
     if (Rejects()) return Take(DrawRejecting(kept, sum));
     return Take(row_.FindId(kept, all, of_warp, DrawTarget(sum, Uniform(kTokenDraw))));
   }
