@@ -17,6 +17,8 @@ double FairShare::Level() const {
 
 FairShare::Client* FairShare::Join(uint64_t id, int32_t weight) {
   CHECK(weight > 0, weight);
+  // Those that are gone had no more than the level, at which they would come back.
+  if (present_ == 0) by_id_.clear();
   Client& client = by_id_[id];
   if (client.sequences == 0) {
     client.served = std::max(client.served, Level());
@@ -33,18 +35,24 @@ FairShare::Client* FairShare::Join(uint64_t id, int32_t weight) {
 void FairShare::Leave(Client* client) {
   CHECK(client->sequences > 0, client->id);
   if (--client->sequences > 0) return;
-  if (client->visit_us > 0.0) {
-    const double most = short_visit_us_ > 0.0 ? kVisitGrowth * short_visit_us_ : client->visit_us;
-    short_visit_us_ = std::min(client->visit_us, most);
-  }
-  client->visit_us = 0.0;
+  left_.push_back(client->id);
   left_at_ = client->served;
   client->left_us = passed_us_;
   --present_;
-  // Those that had no more than the level would come back at the level.
-  if (present_ == 0 || by_id_.size() - present_ > kGoneMax) {
-    std::erase_if(by_id_, [](const auto& entry) { return entry.second.sequences == 0; });
+  if (by_id_.size() - present_ <= kGoneMax) return;
+  std::erase_if(by_id_, [](const auto& entry) { return entry.second.sequences == 0; });
+  left_.clear();
+}
+
+void FairShare::EndVisits() {
+  for (const uint64_t id : left_) {
+    Client* const client = Find(id);
+    if (client == nullptr || client->sequences > 0 || client->visit_us == 0.0) continue;
+    const double most = short_visit_us_ > 0.0 ? kVisitGrowth * short_visit_us_ : client->visit_us;
+    short_visit_us_ = std::min(client->visit_us, most);
+    client->visit_us = 0.0;
   }
+  left_.clear();
 }
 
 FairShare::Client* FairShare::Find(uint64_t id) {

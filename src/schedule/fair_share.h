@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 namespace sluice::schedule {
 
@@ -38,6 +39,8 @@ class FairShare {
   // REQUIRES: weight > 0
   Client* Join(uint64_t id, int32_t weight);
   void Leave(Client* client);
+  // The visits of clients that have left are over: their last step has been booked.
+  void EndVisits();
   // Null: unknown, or forgotten.
   Client* Find(uint64_t id);
   // So much time has passed in steps.
@@ -59,10 +62,10 @@ class FairShare {
     return a.served != b.served ? a.served < b.served : a.running < b.running;
   }
 
-  // Two clients or more want the steps now. Of late: within a minute of steps, in which others are
-  // likely to come again.
+  // Two clients or more wanted the step that passed.
   void NoteContention() { contended_us_ = passed_us_; }
-  bool ContendedOfLate() const { return passed_us_ - contended_us_ < 60e6; }
+  // Of steps, since then.
+  double QuietMinutes() const { return (passed_us_ - contended_us_) / 60e6; }
   // What the steps of the shortest visits of late, from a client's first sequence until it has
   // none, would have taken alone, in microseconds; 0: there was none.
   double ShortVisit() const { return short_visit_us_; }
@@ -80,7 +83,8 @@ class FairShare {
 
   std::unordered_map<uint64_t, Client> by_id_;
   size_t present_ = 0;
-  double left_at_ = 0.0;  // the level when the last client left
+  std::vector<uint64_t> left_;  // since the last EndVisits
+  double left_at_ = 0.0;        // the level when the last client left
   double passed_us_ = 0.0;
   double contended_us_ = -1e18;  // the time that had passed at the last contention
   double alone_us_ = 0.0;        // the last step, if it was of one client alone

@@ -261,13 +261,15 @@ class Scheduler {
   void Preempt(Sequence* sequence);
 
   // turns.cc: which clients and sequences sit out a step.
-  void FindContenders();
+  void FindContenders(std::span<const StepPart> parts);
+  void ShareStep(double took, int32_t tokens);
   int32_t ChooseTurns();
-  int32_t ChooseDecoders(int32_t rows);
+  void ChooseDecoders(int32_t rows);
   int32_t AllowRows(std::span<Sequence* const> sequences, int32_t rows, int32_t taken);
   FairShare::Client* Lightest() const;
   double LongestStep() const;
-  int32_t RowsOf(const StepTimes& times, int32_t most) const;
+  const StepTimes& DecodeTimes() const;
+  int32_t RowsOf(const StepTimes& times, int32_t most, int32_t usual) const;
   double AloneTime(const FairShare::Client& client, double took) const;
   void EndTurns();
 

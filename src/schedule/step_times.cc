@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "base/check.h"
 
@@ -44,7 +45,7 @@ int32_t StepTimes::Within(double microseconds, int32_t most) const {
 
 int32_t StepTimes::WorthIt(int32_t tokens, int32_t most) const {
   double best = 0.0;
-  for (const Seen& seen : by_width_) {
+  for (const Seen& seen : std::span(by_width_).first(WidthOf(most) + 1)) {
     if (seen.microseconds > 0.0) best = std::max(best, seen.tokens / seen.microseconds);
   }
   while (tokens < most && tokens < kRatePartMin * best * Of(tokens))

@@ -19,7 +19,7 @@ class StepTimes {
   // before any step.
   int32_t Within(double microseconds, int32_t most) const;
   // `tokens`, or as many more, up to `most`, as it takes to compute half as many a second as in the
-  // best steps.
+  // best steps of up to about `most`.
   int32_t WorthIt(int32_t tokens, int32_t most) const;
   // Of the longest step of late, in microseconds.
   double longest() const { return longest_; }

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/activation/impls.h"
 #include "backend/cpu/attention/impls.h"
+#include "backend/cpu/embedding/impls.h"
 #include "backend/cpu/experts/impls.h"
 #include "backend/cpu/gate/impls.h"
 #include "backend/cpu/linear/impls.h"
@@ -27,8 +28,8 @@ void RegisterCpuOps(ops::OpTable& table) {
                               .run = &ops::RefGroupQuant,
                               .slow = &ops::PlainLoops<ops::GroupQuant>});
   RegisterRopeKv(table);
-  // Rows are copied or dequantized once per token: nothing to gain beside the other ops.
-  table.Add<ops::Embedding>({"ref_embedding", &ops::RefEmbeddingSupports, &ops::RefEmbedding});
+  RegisterEmbedding(table);
+  // Rows are copied once per sequence: nothing to gain beside the other ops.
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});
   table.Add<ops::Pool>({"ref_pool", &ops::RefPoolSupports, &ops::RefPool});
   table.Add<ops::ResolveTokens>(

@@ -278,6 +278,13 @@ struct TileAttention {
       RegisterTile<V>::template MultiplyRows<kColumns>(rows, a, b + d, call.head_dim, end - first,
                                                        c, true);
     }
+    if constexpr (kColumns > 2) {
+      for (; d + 2 * kLanes <= call.head_dim; d += 2 * kLanes) {  // heads of 32
+        for (int r = 0; r < rows; ++r) c[r] = sums[r] + d;
+        RegisterTile<V>::template MultiplyRows<2>(rows, a, b + d, call.head_dim, end - first, c,
+                                                  true);
+      }
+    }
     for (; d < call.head_dim; d += kLanes) {
       for (int r = 0; r < rows; ++r) c[r] = sums[r] + d;
       RegisterTile<V>::template MultiplyRows<1>(rows, a, b + d, call.head_dim, end - first, c,

@@ -60,8 +60,9 @@ void TakeParts(const Wave& wave, const std::byte* contents, std::byte* unpacked,
       begun = &unit.problem;  // all experts have one number format
       BeginUnpacked(*begun);
     }
-    MultiplyTiles(unit.problem, ShareOf(groups, part % parts, parts), unit.tiles,
-                  contents + unit.content_begin, unpacked);
+    const Share share = ShareOf(groups, part % parts, parts);
+    MultiplyTiles(unit.problem, share, unit.tiles, contents + unit.content_begin, unpacked,
+                  share.end);
   }
   if (begun != nullptr) EndUnpacked(*begun);
 }

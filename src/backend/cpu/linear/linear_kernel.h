@@ -210,6 +210,45 @@ void PlainKernel(const std::byte* group, const std::byte* tile, int64_t steps,
   StoreTile<V, kRows>(acc, sink);
 }
 
+// Two groups; see RowKernels::plain_pair.
+template <class V, DType kDType, int kBytes, int kRows>
+void PlainPairKernel(const std::byte* group, const std::byte* tile, int64_t steps,
+                     const LinearSink& sink) {
+  constexpr int kStepsPerLine = 4;  // as often as that a line is asked for
+  constexpr int64_t kStride = V::kLanes * kBytes;
+  const std::byte* second =
+      group + (steps * kStride + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment;
+  typename V::F acc[2][kRows];
+  Unroll<0, kRows>(SLUICE_EACH(r) { acc[0][r.value] = acc[1][r.value] = V::ZeroFloat(); });
+  const auto* x = reinterpret_cast<const float*>(tile);
+  const auto step = [&]() __attribute__((always_inline)) {
+    const typename V::F w = LoadPlain<V, kDType>(group), v = LoadPlain<V, kDType>(second);
+    Unroll<0, kRows>(SLUICE_EACH(r) {
+      const typename V::F value = V::Broadcast(x + r.value);
+      acc[0][r.value] = V::Fma(w, value, acc[0][r.value]);
+      acc[1][r.value] = V::Fma(v, value, acc[1][r.value]);
+    });
+    group += kStride;
+    second += kStride;
+    x += kRows;
+  };
+  int64_t done = 0;
+  for (int64_t line = 0; done + kStepsPerLine <= steps; done += kStepsPerLine, ++line) {
+    if (line < sink.ahead_lines) __builtin_prefetch(sink.ahead + line * kLineBytes);
+#pragma GCC unroll 4
+    for (int i = 0; i < kStepsPerLine; ++i) step();
+  }
+  for (; done < steps; ++done) step();
+  LinearSink half = sink;
+  half.lanes = V::kLanes;
+  StoreTile<V, kRows>(acc[0], half);
+  half.lanes = sink.lanes - V::kLanes;
+  half.out += V::kLanes;
+  if (half.bias != nullptr) half.bias += V::kLanes;
+  if (half.residual != nullptr) half.residual += V::kLanes;
+  StoreTile<V, kRows>(acc[1], half);
+}
+
 // F8 with scales: the products of 128 elements are added apart, then scaled as the block is.
 template <class V, int kRows>
 void ScaledF8Kernel(const std::byte* group, const std::byte* tile, int64_t steps,
@@ -282,11 +321,42 @@ void QuantizeRows(const TileSource& source, const ops::BlockFormat& format, std:
   }
 }
 
+using Four [[gnu::vector_size(16)]] = float;
+using FourInts [[gnu::vector_size(16)]] = int;
+
+// Four elements from `k` on of four rows from `row` on, turned.
+SLUICE_INLINE void CopySquare(const TileSource& source, int64_t k, int row, float* out) {
+  Four in[4], pairs[4];
+  Unroll<0, 4>(SLUICE_EACH(i) {
+    const int at = row + i.value;
+    in[i.value] = Four{};
+    if (at < source.rows) __builtin_memcpy(&in[i.value], source.x + at * source.stride + k, 16);
+  });
+  constexpr FourInts kLow = {0, 4, 1, 5}, kHigh = {2, 6, 3, 7};
+  pairs[0] = __builtin_shuffle(in[0], in[2], kLow);
+  pairs[1] = __builtin_shuffle(in[1], in[3], kLow);
+  pairs[2] = __builtin_shuffle(in[0], in[2], kHigh);
+  pairs[3] = __builtin_shuffle(in[1], in[3], kHigh);
+  Unroll<0, 4>(SLUICE_EACH(i) {
+    constexpr int kPair = i.value / 2 * 2;
+    const Four turned = i.value % 2 == 0 ? __builtin_shuffle(pairs[kPair], pairs[kPair + 1], kLow)
+                                         : __builtin_shuffle(pairs[kPair], pairs[kPair + 1], kHigh);
+    __builtin_memcpy(out + (k + i.value) * source.tile_rows + row, &turned, 16);
+  });
+}
+
 inline void CopyRows(const TileSource& source, std::byte* tile) {
-  auto* out = reinterpret_cast<float*>(tile);
-  for (int64_t k = 0; k < source.k; ++k) {
+  auto* const out = reinterpret_cast<float*>(tile);
+  int64_t k = 0;
+  if (source.tile_rows % 4 == 0) {
+    for (; k + 4 <= source.k; k += 4) {
+      for (int row = 0; row < source.tile_rows; row += 4) CopySquare(source, k, row, out);
+    }
+  }
+  for (; k < source.k; ++k) {
     for (int row = 0; row < source.tile_rows; ++row) {
-      *out++ = row < source.rows ? source.x[row * source.stride + k] : 0.0f;
+      out[k * source.tile_rows + row] =
+          row < source.rows ? source.x[row * source.stride + k] : 0.0f;
     }
   }
 }
@@ -305,6 +375,12 @@ constexpr RowKernels MakeRowKernels() {
   kernels.plain[2] = &PlainKernel<V, DType::kBF16, 2, kCount>;
   kernels.plain[3] = &PlainKernel<V, DType::kF8E4M3, 1, kCount>;
   kernels.scaled_f8 = &ScaledF8Kernel<V, kCount>;
+  if constexpr (kCount >= 4) {
+    kernels.plain_pair[0] = &PlainPairKernel<V, DType::kF32, 4, kCount>;
+    kernels.plain_pair[1] = &PlainPairKernel<V, DType::kF16, 2, kCount>;
+    kernels.plain_pair[2] = &PlainPairKernel<V, DType::kBF16, 2, kCount>;
+    kernels.plain_pair[3] = &PlainPairKernel<V, DType::kF8E4M3, 1, kCount>;
+  }
   return kernels;
 }
 

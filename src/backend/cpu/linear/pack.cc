@@ -9,8 +9,6 @@ namespace sluice::cpu {
 
 namespace {
 
-constexpr size_t kGroupAlignment = 64;
-
 // Bytes of the scales of one block of the file, for all rows of a group.
 size_t ScaleRecordBytes(const ops::BlockFormat& format, int lanes) {
   size_t bytes = format.scale == ops::BlockScale::kF16    ? 2

@@ -30,6 +30,8 @@ namespace sluice::cpu {
 
 inline constexpr int kActivationBlock = 32;
 inline constexpr int kScaledElements = 128;  // that a scale of F8 weights covers
+inline constexpr int kGroupAlignment = 64;
+inline constexpr int kLineBytes = 64;
 
 // Where a kernel's results go: rows x lanes of the output, scaled, bias and residual added.
 struct LinearSink {
@@ -41,6 +43,9 @@ struct LinearSink {
   const float* residual = nullptr;      // as `out`, or null
   int64_t residual_stride = 0;
   int rows = 0, lanes = 0;  // that exist; the kernel's own rows and lanes may be more
+  // Lines of W that will be read after these groups; kernels of pairs ask for them on their way.
+  const std::byte* ahead = nullptr;
+  int64_t ahead_lines = 0;
 };
 
 // One group of W, packed or unpacked, times one tile of x. `steps`: blocks of 32 elements, or
@@ -78,6 +83,10 @@ struct RowKernels {
   LinearKernel block[kBlockFormatCount] = {};  // in the order of kBlockFormats
   LinearKernel plain[kPlainFormatCount] = {};  // in the order of kPlainFormats
   LinearKernel scaled_f8 = nullptr;            // packed as plain F8
+  // Two groups at a time, of which the second follows the first: with twice as many sums in
+  // registers for each value that is loaded, and enough of them to hide what an addition takes.
+  // Null where there is none. The bits are those of `plain`.
+  LinearKernel plain_pair[kPlainFormatCount] = {};
 };
 
 // A group unpacked: per sub-block of W, k ascending, first the codes as bytes, [sub / 4][lanes][4]

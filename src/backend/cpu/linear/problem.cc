@@ -53,8 +53,8 @@ LinearKernel KernelOf(const Problem& p, const RowKernels& kernels) {
                                                            : kernels.plain[p.kernel];
 }
 
-void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const Tile& tile,
-             const std::byte* in) {
+// Where the outputs of `tile` and of `groups` groups from `group` on go.
+LinearSink SinkOf(const Problem& p, int64_t group, int groups, const Tile& tile) {
   const int lanes = p.kernels->lanes;
   const int64_t column = group * lanes;
   LinearSink sink;
@@ -66,10 +66,37 @@ void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const T
     sink.residual = p.residual + tile.first * sink.residual_stride + column;
   }
   sink.rows = tile.rows;
-  sink.lanes = static_cast<int>(std::min<int64_t>(lanes, p.desc->n - column));
+  sink.lanes = static_cast<int>(std::min<int64_t>(groups * lanes, p.desc->n - column));
   SetScales(p, column, &sink);
+  return sink;
+}
+
+void RunTile(const Problem& p, int64_t group, const std::byte* unpacked, const Tile& tile,
+             const std::byte* in) {
   KernelOf(p, *tile.kernels)(tile.kernels->unpacked ? unpacked : GroupOf(p, group), in, p.steps,
-                             sink);
+                             SinkOf(p, group, 1, tile));
+}
+
+// Tiles times one pair of groups. Meanwhile the pair at `next` comes into the cache, a part of it
+// with each tile.
+void RunPair(const Problem& p, int64_t group, int64_t next, Share tiles, const std::byte* in) {
+  const int64_t lines = std::clamp<int64_t>(p.groups - next, 0, 2) *
+                        (static_cast<int64_t>(p.group_bytes) / kLineBytes);
+  for (int64_t i = tiles.begin; i < tiles.end; ++i) {
+    const Tile tile = TileAt(p, i);
+    const std::byte* const contents = in + (i - tiles.begin) * p.tile_bytes();
+    const LinearKernel pair = tile.kernels->plain_pair[p.kernel];
+    if (pair == nullptr) {  // the last rows
+      RunTile(p, group, nullptr, tile, contents);
+      RunTile(p, group + 1, nullptr, tile, contents);
+      continue;
+    }
+    LinearSink sink = SinkOf(p, group, 2, tile);
+    const Share share = ShareOf(lines, i - tiles.begin, tiles.end - tiles.begin);
+    sink.ahead_lines = share.end - share.begin;
+    if (lines > 0) sink.ahead = GroupOf(p, next) + share.begin * kLineBytes;
+    pair(GroupOf(p, group), contents, p.steps, sink);
+  }
 }
 
 const ManyRows* ManyOf(const Problem& p) {
@@ -111,7 +138,15 @@ void SetRows(int64_t m, Problem* p) {
   p->split = SplitRows(*p->kernels, m);
   p->unpacked_bytes = 0;
   p->pass_groups = 1;
-  if (p->format == nullptr || !p->kernels->by_rows[p->split.full].unpacked) return;
+  p->pairs = false;
+  const RowKernels& full = p->kernels->by_rows[p->split.full];
+  if (p->format == nullptr) {
+    p->pairs =
+        p->desc->weight_scales == ops::WeightScales::kNone && full.plain_pair[p->kernel] != nullptr;
+    if (p->pairs) p->pass_groups = 2;
+    return;
+  }
+  if (!full.unpacked) return;
   p->unpacked_bytes = p->desc->k / p->format->sub * UnpackedBytes(*p->format);
   p->pass_groups = std::clamp<int64_t>(kPassBytes / p->unpacked_bytes, 1, 4);
 }
@@ -148,11 +183,16 @@ void MakeTile(const Problem& p, int64_t index, std::byte* out, float* gathered) 
 }
 
 void MultiplyTiles(const Problem& p, Share groups, Share tiles, const std::byte* in,
-                   std::byte* unpacked) {
+                   std::byte* unpacked, int64_t next) {
   const ManyRows* many = ManyOf(p);
   const size_t tile_bytes = p.tile_bytes();
   for (int64_t group = groups.begin; group < groups.end;) {
     const int64_t pass_end = std::min(group + p.pass_groups, groups.end);
+    if (p.pairs && pass_end - group == 2) {
+      RunPair(p, group, pass_end < groups.end ? pass_end : next, tiles, in);
+      group = pass_end;
+      continue;
+    }
     if (many != nullptr) {
       for (int64_t i = group; i < pass_end; ++i) {
         many->unpack[p.kernel](GroupOf(p, i), p.steps, unpacked + (i - group) * p.unpacked_bytes);

@@ -26,7 +26,8 @@ struct Problem {
   int64_t m = 0;
   RowSplit split;
   size_t unpacked_bytes = 0;  // of a group; 0: no kernel wants one
-  int64_t pass_groups = 1;    // that meet a tile of x one after the other
+  int64_t pass_groups = 1;    // that meet a tile of x one after the other, or together
+  bool pairs = false;         // together, two at a time
 
   const float* x = nullptr;         // rows are `x_stride` apart
   const int32_t* x_rows = nullptr;  // which of them; null: the first m
@@ -57,9 +58,10 @@ void SetRows(int64_t m, Problem* problem);
 void MakeTile(const Problem& p, int64_t index, std::byte* out, float* gathered);
 
 // Tiles [tiles.begin, tiles.end), whose contents stand one after the other in `in`, times the
-// groups [groups.begin, groups.end). `unpacked` is this thread's memory for pass_bytes().
+// groups [groups.begin, groups.end). `unpacked` is this thread's memory for pass_bytes(). `next`:
+// the group that this or another thread probably begins with afterwards, or groups.end.
 void MultiplyTiles(const Problem& p, Share groups, Share tiles, const std::byte* in,
-                   std::byte* unpacked);
+                   std::byte* unpacked, int64_t next);
 
 // Around a thread's calls of MultiplyTiles, where groups are unpacked: sets its matrix tiles.
 void BeginUnpacked(const Problem& p);
