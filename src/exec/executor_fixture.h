@@ -29,7 +29,8 @@ inline constexpr int kTestStateBlock = 16;
 // "cpu" or "xpu", a real one, or a queued device: "pinned" or "plain", after the host memory that
 // copies use, "chunks", whose graphs hold chunks of prefill, "nographs", "noattention",
 // "nosampling", "nonorms" and "nohostcalls", whose graphs cannot hold these, "checked", which waits
-// after each op, or "greedy", whose linears take more scratch memory than they say.
+// after each op, "reference", "codes" and "chains", whose products are the references, read codes
+// and come in chains, or "greedy", whose linears take more scratch memory than they say.
 inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   if (name == "cpu" || name == "xpu") {
     const auto resolved = device::ResolveDevice(name, device::LinkedBackends());
@@ -38,7 +39,8 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   ops::QueuedDevice::Options options;
   options.pinned_memory = name != "plain";
   options.check_each_op = name == "checked";
-  options.reference_products = name == "reference" || name == "codes";
+  options.reference_products = name == "reference" || name == "codes" || name == "chains";
+  options.dense_chains = name == "chains";
   options.takes_codes = name == "codes";
   if (name == "greedy") options.scratch_excess = 1;
   if (name == "nosampling") options.piecewise_op = "sample";

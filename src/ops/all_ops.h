@@ -3,6 +3,7 @@
 
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/dense_chain.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
@@ -36,9 +37,9 @@ struct OpList {
 };
 
 using AllOps =
-    OpList<Linear, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm, QkNorm,
-           GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap, Embedding, GatherRows,
-           ResolveTokens, RouteExperts, GroupExperts, ScaleExperts, CombineExperts,
+    OpList<Linear, DenseChain, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm,
+           QkNorm, GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap, Embedding,
+           GatherRows, ResolveTokens, RouteExperts, GroupExperts, ScaleExperts, CombineExperts,
            FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate, SigmoidGateScaleAdd,
            GaussianTopK, PredictStreams, CorrectStreams, LevelStreams, ShortConv, GatedDelta, Ssd,
            SelectiveScan, Pool, PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens,

@@ -82,6 +82,15 @@ Need NeedOf(const Linear::Desc& desc, const Linear::Args& args, const StepSizes&
           2.0 * static_cast<double>(args.x.dims[0] * desc.n * desc.k)};
 }
 
+Need NeedOf(const DenseChain::Desc& desc, const DenseChain::Args& args, const StepSizes&) {
+  const double numbers = static_cast<double>(desc.hidden) *
+                         static_cast<double>(desc.attended + 3 * desc.width + desc.qkv);
+  double weights = 0;
+  for (const PackedWeight* weight : {args.w_o, args.w_gate_up, args.w_down, args.w_qkv})
+    if (weight != nullptr) weights += WeightBytes(*weight);
+  return {weights + BytesOfAll(args), 2.0 * static_cast<double>(args.attended.dims[0]) * numbers};
+}
+
 Need NeedOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, const StepSizes&) {
   const double experts = desc.experts;
   const double product = 2.0 * static_cast<double>(desc.each.n * desc.each.k);

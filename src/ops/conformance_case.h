@@ -158,6 +158,7 @@ ConformanceCase<PredictStreams> MakeCase(const PredictStreams&, int number, Test
 ConformanceCase<CorrectStreams> MakeCase(const CorrectStreams&, int number, TestNoise& noise);
 ConformanceCase<LevelStreams> MakeCase(const LevelStreams&, int number, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
+ConformanceCase<DenseChain> MakeCase(const DenseChain&, int number, TestNoise& noise);
 ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
 ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int number,
                                              TestNoise& noise);

@@ -21,7 +21,7 @@ void AppendTensors(const Args& args, std::vector<const Tensor*>* tensors) {
     } else if constexpr (std::is_same_v<Field, PagedKv>) {
       AppendTensors(field, tensors);
     } else if constexpr (std::is_same_v<Field, const PackedWeight*>) {
-      AppendTensors(*field, tensors);
+      if (field != nullptr) AppendTensors(*field, tensors);
     }
   });
 }

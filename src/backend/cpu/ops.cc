@@ -11,6 +11,7 @@
 #include "backend/cpu/rope_kv/impls.h"
 #include "backend/cpu/sampling/impls.h"
 #include "backend/cpu/streams/impls.h"
+#include "ops/dense_chain.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/group_quant.h"
@@ -27,6 +28,11 @@ void RegisterCpuOps(ops::OpTable& table) {
                               .supports = &ops::RefGroupQuantSupports,
                               .run = &ops::RefGroupQuant,
                               .slow = &ops::PlainLoops<ops::GroupQuant>});
+  // For devices on which ops take long to start; the ops that it consists of are faster here.
+  table.Add<ops::DenseChain>({.name = "ref_dense_chain",
+                              .supports = &ops::RefDenseChainSupports,
+                              .run = &ops::RefDenseChain,
+                              .slow = &ops::PlainLoops<ops::DenseChain>});
   RegisterRopeKv(table);
   RegisterEmbedding(table);
   // Rows are copied once per sequence: nothing to gain beside the other ops.

@@ -14,9 +14,16 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
       cuda.home().kernels->Find(id.module, id.function, param_bytes, shape.shared_bytes));
   // Thread blocks may start before the kernel in front has ended: each kernel waits for its inputs
   // by itself (simt/dependence.cuh).
-  CUlaunchAttribute early = {};
-  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (cuda.home().kernels->starts_early()) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.together) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attributes[count++].value.cooperative = 1;
+  }
   CUlaunchConfig config = {};
   config.gridDimX = shape.grid.x;
   config.gridDimY = shape.grid.y;
@@ -26,8 +33,8 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
   config.blockDimZ = shape.block.z;
   config.sharedMemBytes = shape.shared_bytes;
   config.hStream = cuda.handle();
-  config.attrs = &early;
-  config.numAttrs = cuda.home().kernels->starts_early() ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   const CUresult result = TheDriver().cuLaunchKernelEx(
       &config, reinterpret_cast<CUfunction>(kernel->handle), params.data(), nullptr);
   return cuda.Launched(result, *kernel);

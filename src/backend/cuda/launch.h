@@ -23,6 +23,8 @@ struct KernelId {
 struct LaunchShape {
   device::Extent<unsigned> grid, block;
   unsigned shared_bytes = 0;  // dynamic
+  // The thread blocks wait for each other: none runs before all of them can, or the launch fails.
+  bool together = false;
 };
 
 // Launch without types: `params` points to the values, `param_bytes` has their sizes.

@@ -4,6 +4,7 @@
 #include "backend/cuda/attention/impls.h"
 #include "backend/cuda/attention/index_impls.h"
 #include "backend/cuda/attention/latent_impls.h"
+#include "backend/cuda/dense_chain/impls.h"
 #include "backend/cuda/draft_tokens/impls.h"
 #include "backend/cuda/embedding/impls.h"
 #include "backend/cuda/experts/impls.h"
@@ -25,6 +26,7 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterDraftTokens(table);
   RegisterNorm(table);
   RegisterLinear(table);
+  RegisterDenseChain(table);
   RegisterExperts(table);
   RegisterGroupedLinear(table);
   RegisterRopeKv(table);

@@ -183,6 +183,11 @@ Status Attention::operator()(ForwardContext& context, const DeviceBatch& batch,
 Status Attention::WriteKv(ForwardContext& context, const DeviceBatch& batch,
                           const Activations& a) const {
   SLUICE_RETURN_IF_ERROR(qkv_(*context.stream, a.normed_rows(), {}, a.qkv_gate));
+  return KeepKv(context, batch, a);
+}
+
+Status Attention::KeepKv(ForwardContext& context, const DeviceBatch& batch,
+                         const Activations& a) const {
   // Where norms stand behind the rotation, K goes to the cache once more, normalized.
   if (rotate_.bound())
     SLUICE_RETURN_IF_ERROR(rotate_(*context.stream, RopeArgs(context, batch, a)));
@@ -192,12 +197,16 @@ Status Attention::WriteKv(ForwardContext& context, const DeviceBatch& batch,
 
 Status Attention::Run(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                       const ops::Tensor& residual, const ops::Tensor& out) const {
-  SLUICE_RETURN_IF_ERROR(WriteKv(context, batch, a));
+  SLUICE_RETURN_IF_ERROR(Mix(context, batch, a, false));
+  return Project(context, a, residual, out);
+}
+
+Status Attention::Mix(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+                      bool projected) const {
+  SLUICE_RETURN_IF_ERROR(projected ? KeepKv(context, batch, a) : WriteKv(context, batch, a));
   SLUICE_RETURN_IF_ERROR(Attend(context, batch, a));
-  if (gate_.bound()) {
-    SLUICE_RETURN_IF_ERROR(gate_(*context.stream, {.x = a.attended, .gate = a.attention_gate}));
-  }
-  return output_(*context.stream, a.attended, residual, out);
+  if (!gate_.bound()) return OkStatus();
+  return gate_(*context.stream, {.x = a.attended, .gate = a.attention_gate});
 }
 
 ops::RopeKv::Args Attention::RopeArgs(ForwardContext& context, const DeviceBatch& batch,

@@ -41,12 +41,25 @@ class Attention {
   // REQUIRES: all layers have heads of one size.
   Status WriteKv(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   RowsRead reads() const { return qkv_.reads(); }
+  // That in two halves, for whoever makes products of several blocks together: a.attended, all that
+  // the output matrix reads, where `projected` says that a.qkv_gate is there already. REQUIRES:
+  // halves().
+  Status Mix(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
+             bool projected) const;
+  Status Project(ForwardContext& context, const Activations& a, const ops::Tensor& residual,
+                 const ops::Tensor& out) const {
+    return output_(*context.stream, a.attended, residual, out);
+  }
+  // Whether the output matrix reads what attention gives, at the width that all layers have.
+  bool halves() const { return !narrow_ && !gate_.bound(); }
 
  private:
   // Tensors of this layer's heads in the memory of those of the widest.
   Activations Narrowed(const Activations& a) const;
   Status Run(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
              const ops::Tensor& residual, const ops::Tensor& out) const;
+  // K and V of a.qkv_gate go to the cache.
+  Status KeepKv(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
   Status BindNorms(const Binder& binder, const std::string& prefix, const ops::Tensor& ones);
   Status Normalize(device::Stream& stream, const Activations& a) const;
   ops::RopeKv::Args RopeArgs(ForwardContext& context, const DeviceBatch& batch,

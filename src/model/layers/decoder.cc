@@ -61,6 +61,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   model->branch_is_free_ =
       !after && !config.parallel_norms && config.experts.shared_width == 0 && !config.pooling;
   SLUICE_RETURN_IF_ERROR(model->WireCodes(binder));
+  model->WireChains(binder);
   SLUICE_RETURN_IF_ERROR(model->MakeEnd(binder));
   for (int head = 0; head < model->options_.mtp_heads; ++head) {
     const int layer = config.num_layers + head, group = model->group_of(layer);
@@ -131,6 +132,30 @@ Status Decoder::WireCodes(const Binder& binder) {
         blocks_[i].before.Give(binder, all.plain ? ops::RowForm::kBoth : ops::RowForm::kCodes));
   }
   return OkStatus();
+}
+
+void Decoder::WireChains(const Binder& binder) {
+  const files::ArchitectureInfo& info = files::InfoOf(config_.architecture);
+  const bool plain = info.norm_places == files::NormPlaces::kBefore &&
+                     info.norm == files::ModelNorm::kRms && branch_is_free_ && !adds_to_normed_ &&
+                     !config_.parallel_residual && config_.layer_inputs.width == 0;
+  if (!plain || blocks_.size() != 2 * static_cast<size_t>(config_.num_layers)) return;
+  const auto attends = [&](size_t i) {
+    const Block& block = blocks_[i];
+    const auto* const attention = std::get_if<Attention>(&block.body);
+    return attention != nullptr && attention->halves() && block.before.bound() &&
+           !block.keep.bound();
+  };
+  for (size_t i = 0; i < blocks_.size(); i += 2) {
+    const Block& behind = blocks_[i + 1];
+    const bool last = i + 2 == blocks_.size();
+    if (!attends(i) || !(last || attends(i + 2)) || !std::holds_alternative<Mlp>(behind.body))
+      continue;
+    if (!behind.before.bound() || behind.keep.bound()) continue;
+    const int layer = static_cast<int>(i / 2);
+    if (config_.layers[layer].gate_deviations) continue;
+    blocks_[i].chain = Chain::Make(binder, layer, !last);
+  }
 }
 
 Status Decoder::MakeEnd(const Binder& binder) {
@@ -266,42 +291,78 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
   SLUICE_RETURN_IF_ERROR(embedding_(stream, batch, a.hidden));
   if (embedding_norm_.bound()) SLUICE_RETURN_IF_ERROR(embedding_norm_(stream, a));
   if (layer_inputs_.bound()) SLUICE_RETURN_IF_ERROR(layer_inputs_(stream, batch, a));
-  const ops::Tensor home = a.hidden;
-  const bool takes_turns = branch_is_free_ && a.branch.dtype == home.dtype;
-  std::span<const int> wanted = outputs.layers;
-  int layer = 0;
-  for (const Block& block : blocks_) {
-    if (block.before.bound()) {
-      a.normed_codes = block.before.CodesOf(a);
-      SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+  Pass pass = {.a = a,
+               .home = a.hidden,
+               .takes_turns = branch_is_free_ && a.branch.dtype == a.hidden.dtype,
+               .wanted = outputs.layers};
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (!blocks_[i].chain.Takes(batch.tokens())) {
+      SLUICE_RETURN_IF_ERROR(RunBlock(context, batch, outputs, blocks_[i], pass));
+    } else {
+      SLUICE_RETURN_IF_ERROR(RunChain(context, batch, outputs, i++, pass));
     }
-    if (block.keep.bound()) SLUICE_RETURN_IF_ERROR(block.keep(stream, a));
-    const bool adds = !block.after.bound() && !block.waits;
-    // Where hidden states of a layer are wanted its last block leaves them, and the block behind
-    // reads them there. Else blocks take turns with branch's memory where they may: products that
-    // don't write what they add are faster on some devices.
-    ops::Tensor sum = home;
-    if (takes_turns && a.hidden.data == home.data && &block != &blocks_.back()) sum = a.branch;
-    if (block.ends_layer && !wanted.empty() && layer == wanted.front()) {
-      CHECK(adds, "hidden states of a layer with a norm behind it");
-      const size_t number = outputs.layers.size() - wanted.size();
-      sum = outputs.layers_hidden.Columns(static_cast<int64_t>(number) * config_.hidden_size,
-                                          config_.hidden_size);
-      wanted = wanted.subspan(1);
-    }
-    SLUICE_RETURN_IF_ERROR(std::visit(
-        [&](const auto& body) {
-          const ops::Tensor& residual = adds_to_normed_ ? a.normed : a.hidden;
-          return body(context, batch, a, adds ? residual : ops::Tensor(), adds ? sum : a.branch);
-        },
-        block.body));
-    if (adds) a.hidden = sum;
-    if (block.ends_layer) ++layer;
-    if (block.after.bound()) SLUICE_RETURN_IF_ERROR(block.after(stream, a));
   }
+  a = pass.a;
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
   if (config_.pooling) return pooling_(stream, batch, a, outputs.vectors);
   return head_(stream, batch, a, outputs.logits);
+}
+
+ops::Tensor Decoder::SumOf(const Block& block, const ops::Tensor& from, const Outputs& outputs,
+                           Pass& pass) const {
+  // Where hidden states of a layer are wanted its last block leaves them, and the block behind
+  // reads them there. Else blocks take turns with branch's memory where they may: products that
+  // don't write what they add are faster on some devices.
+  ops::Tensor sum = pass.home;
+  if (pass.takes_turns && from.data == pass.home.data && &block != &blocks_.back())
+    sum = pass.a.branch;
+  if (!block.ends_layer || pass.wanted.empty() || pass.layer != pass.wanted.front()) return sum;
+  CHECK(!block.after.bound() && !block.waits, "hidden states of a layer with a norm behind it");
+  const size_t number = outputs.layers.size() - pass.wanted.size();
+  pass.wanted = pass.wanted.subspan(1);
+  return outputs.layers_hidden.Columns(static_cast<int64_t>(number) * config_.hidden_size,
+                                       config_.hidden_size);
+}
+
+Status Decoder::RunBlock(ForwardContext& context, const DeviceBatch& batch, const Outputs& outputs,
+                         const Block& block, Pass& pass) const {
+  device::Stream& stream = *context.stream;
+  Activations& a = pass.a;
+  pass.projected = false;
+  if (block.before.bound()) {
+    a.normed_codes = block.before.CodesOf(a);
+    SLUICE_RETURN_IF_ERROR(block.before(stream, a));
+  }
+  if (block.keep.bound()) SLUICE_RETURN_IF_ERROR(block.keep(stream, a));
+  const bool adds = !block.after.bound() && !block.waits;
+  const ops::Tensor sum = SumOf(block, a.hidden, outputs, pass);
+  SLUICE_RETURN_IF_ERROR(std::visit(
+      [&](const auto& body) {
+        const ops::Tensor& residual = adds_to_normed_ ? a.normed : a.hidden;
+        return body(context, batch, a, adds ? residual : ops::Tensor(), adds ? sum : a.branch);
+      },
+      block.body));
+  if (adds) a.hidden = sum;
+  if (block.ends_layer) ++pass.layer;
+  return block.after.bound() ? block.after(stream, a) : OkStatus();
+}
+
+Status Decoder::RunChain(ForwardContext& context, const DeviceBatch& batch, const Outputs& outputs,
+                         size_t number, Pass& pass) const {
+  const Block &block = blocks_[number], &behind = blocks_[number + 1];
+  Activations& a = pass.a;
+  if (!pass.projected) {
+    a.normed_codes = block.before.CodesOf(a);
+    SLUICE_RETURN_IF_ERROR(block.before(*context.stream, a));
+  }
+  SLUICE_RETURN_IF_ERROR(std::get<Attention>(block.body).Mix(context, batch, a, pass.projected));
+  const ops::Tensor middle = SumOf(block, a.hidden, outputs, pass);
+  const ops::Tensor sum = SumOf(behind, middle, outputs, pass);
+  SLUICE_RETURN_IF_ERROR(block.chain(*context.stream, a, middle, sum));
+  a.hidden = sum;
+  ++pass.layer;
+  pass.projected = block.chain.has_next();
+  return OkStatus();
 }
 
 Status Decoder::Draft(ForwardContext& context, const DeviceBatch& batch, const ops::Tensor& hidden,

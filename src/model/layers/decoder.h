@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/layers/attention.h"
+#include "model/layers/chain.h"
 #include "model/layers/dense_and_experts.h"
 #include "model/layers/expert_mlp.h"
 #include "model/layers/first_mamba.h"
@@ -56,6 +57,18 @@ class Decoder : public Model {
     // What the body gives is left for the first norm of the layer that comes next to add.
     bool waits = false;
     bool ends_layer = false;
+    // Of attention: what stands between it and the attention of the next layer, for steps of few
+    // tokens, instead of the output matrix, the block behind and the next one's norm and QKV.
+    Chain chain;
+  };
+  // Where a pass is in the blocks.
+  struct Pass {
+    Activations a;
+    ops::Tensor home;             // the residual stream's own memory
+    bool takes_turns = false;     // blocks' sums go to branch's memory by turns
+    std::span<const int> wanted;  // Outputs::layers that are still to come
+    int layer = 0;
+    bool projected = false;  // a.qkv_gate is that of the block which comes next
   };
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
@@ -73,6 +86,16 @@ class Decoder : public Model {
   Status AddLayerInput(const Binder& binder, int layer);
   // Lets the norms before blocks give codes to those that read some.
   Status WireCodes(const Binder& binder);
+  // Finds the layers whose blocks a chain may stand for.
+  void WireChains(const Binder& binder);
+  // Where the residual stream goes that a block adds to, which is at `from` before.
+  ops::Tensor SumOf(const Block& block, const ops::Tensor& from, const Outputs& outputs,
+                    Pass& pass) const;
+  Status RunBlock(ForwardContext& context, const DeviceBatch& batch, const Outputs& outputs,
+                  const Block& block, Pass& pass) const;
+  // Block `number`, which has a chain, and the one behind it.
+  Status RunChain(ForwardContext& context, const DeviceBatch& batch, const Outputs& outputs,
+                  size_t number, Pass& pass) const;
   // The norm `name`, in place of the residual stream; unbound where the factor is 0.
   Result<Norm> KeptNorm(const Binder& binder, int layer, const char* name, float factor) const;
   // The norm `name` (empty: only the sum) of the residual stream, to which what blocks have not

@@ -22,11 +22,14 @@ struct Divider {
     return {scale, __frcp_rn(scale), !(scale > 0x1p-60f && scale < 0x1p60f)};
   }
   __device__ __forceinline__ float operator()(float x) const {
-    if (plain) return __fdiv_rn(x, scale);
+    return plain ? __fdiv_rn(x, scale) : ByReciprocal(x);
+  }
+  // The same where `plain` is false, without a branch.
+  __device__ __forceinline__ float ByReciprocal(float x) const {
     const float q = __fmul_rn(x, reciprocal);
-    // What is too large for a code anyway, or no number.
-    if (!(fabsf(q) < 1024.0f)) return q;
-    return __fmaf_rn(__fmaf_rn(-q, scale, x), reciprocal, q);
+    const float corrected = __fmaf_rn(__fmaf_rn(-q, scale, x), reciprocal, q);
+    // What is too large for a code anyway, or no number, stays.
+    return fabsf(q) < 1024.0f ? corrected : q;
   }
 };
 
@@ -74,11 +77,19 @@ __device__ __forceinline__ void StoreCodeWords(uint8_t* row, int64_t first, int6
 }
 __device__ __forceinline__ void StoreF8Codes(uint8_t* row, int64_t first, int64_t count, bool wide,
                                              const Divider& divide, const float (&x)[kGroup]) {
+  float quotients[kGroup];
+  if (divide.plain) {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) quotients[i] = divide(x[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) quotients[i] = divide.ByReciprocal(x[i]);
+  }
   uint32_t words[2] = {};
 #pragma unroll
   for (int i = 0; i < kGroup; i += 2) {
     const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(
-        make_float2(divide(x[i]), divide(x[i + 1])), __NV_SATFINITE, __NV_E4M3);
+        make_float2(quotients[i], quotients[i + 1]), __NV_SATFINITE, __NV_E4M3);
     words[i / 4] |= static_cast<uint32_t>(two) << i % 4 * 8;
   }
   StoreCodeWords(row, first, count, wide, words);
