@@ -20,6 +20,10 @@ struct Kernel {
   int dynamic_shared_bytes = 0;  // opted in to
 };
 
+// Of what a multiprocessor has for shared memory and the first-level cache, the share in percent
+// with which two thread blocks of so much shared memory fit, so that the cache has the rest.
+unsigned SharedPercent(unsigned block_bytes, unsigned unit_bytes);
+
 class Kernels {
  public:
   // REQUIRES: the driver knows `device`.
@@ -36,6 +40,8 @@ class Kernels {
   // Whether kernels may be launched to start while the one before still runs, in which each waits
   // for its inputs by itself.
   bool starts_early() const { return starts_early_; }
+  // The most that a multiprocessor has for shared memory; 0 where that is unknown.
+  unsigned unit_shared_bytes() const { return unit_shared_bytes_; }
 
  private:
   struct Loaded {
@@ -48,6 +54,7 @@ class Kernels {
 
   const CUdevice device_;
   bool starts_early_ = false;
+  unsigned unit_shared_bytes_ = 0;
   std::mutex mutex_;
   std::map<std::string, Loaded, std::less<>> modules_;  // guarded by mutex_
 };

@@ -1,5 +1,7 @@
 #include "backend/cuda/launch.h"
 
+#include <array>
+
 #include "backend/cuda/stream.h"
 
 namespace sluice::cuda {
@@ -14,15 +16,25 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
       cuda.home().kernels->Find(id.module, id.function, param_bytes, shape.shared_bytes));
   // Thread blocks may start before the kernel in front has ended: each kernel waits for its inputs
   // by itself (simt/dependence.cuh).
-  CUlaunchAttribute attributes[2] = {};
+  std::array<CUlaunchAttribute, 3> attributes = {};
   unsigned count = 0;
-  if (cuda.home().kernels->starts_early()) {
-    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+  const Kernels& kernels = *cuda.home().kernels;
+  if (kernels.starts_early()) {
+    CUlaunchAttribute& early = attributes[count++];
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.programmaticStreamSerializationAllowed = 1;
   }
   if (shape.together) {
-    attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    attributes[count++].value.cooperative = 1;
+    CUlaunchAttribute& together = attributes[count++];
+    together.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    together.value.cooperative = 1;
+  }
+  if (shape.cached) {
+    CUlaunchAttribute& share = attributes[count++];
+    share.id = CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+    share.value.sharedMemCarveout =
+        SharedPercent(shape.shared_bytes + static_cast<unsigned>(kernel->static_shared_bytes),
+                      kernels.unit_shared_bytes());
   }
   CUlaunchConfig config = {};
   config.gridDimX = shape.grid.x;
@@ -33,7 +45,7 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
   config.blockDimZ = shape.block.z;
   config.sharedMemBytes = shape.shared_bytes;
   config.hStream = cuda.handle();
-  config.attrs = attributes;
+  config.attrs = attributes.data();
   config.numAttrs = count;
   const CUresult result = TheDriver().cuLaunchKernelEx(
       &config, reinterpret_cast<CUfunction>(kernel->handle), params.data(), nullptr);

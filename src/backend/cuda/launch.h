@@ -25,6 +25,10 @@ struct LaunchShape {
   unsigned shared_bytes = 0;  // dynamic
   // The thread blocks wait for each other: none runs before all of them can, or the launch fails.
   bool together = false;
+  // Thread blocks read the same through the first-level cache, so that a multiprocessor gives it
+  // what two of them leave of its memory. Otherwise it stays as the kernel in front had it, which
+  // is next to nothing behind one that takes all as shared memory.
+  bool cached = false;
 };
 
 // Launch without types: `params` points to the values, `param_bytes` has their sizes.

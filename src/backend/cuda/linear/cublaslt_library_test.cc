@@ -151,9 +151,11 @@ TEST(CublasLtTest, RowsChooseTheAlgorithm) {
   EXPECT_EQ(AlgorithmFor(1), 0u);
   EXPECT_EQ(AlgorithmFor(16), 0u);
   EXPECT_EQ(AlgorithmFor(17), 1u);
-  EXPECT_EQ(AlgorithmFor(512), 3u);
-  EXPECT_EQ(AlgorithmFor(513), 4u);
-  EXPECT_EQ(AlgorithmFor(1000000), 4u);
+  EXPECT_EQ(AlgorithmFor(1000000), kLtRows.size() - 1);
+  for (size_t i = 0; i + 1 < kLtRows.size(); ++i) {
+    EXPECT_EQ(AlgorithmFor(kLtRows[i]), i);
+    EXPECT_EQ(AlgorithmFor(kLtRows[i] + 1), i + 1);
+  }
 }
 
 TEST(CublasLtTest, AResultThatDiffersInOneBitIsFound) {

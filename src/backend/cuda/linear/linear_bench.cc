@@ -1,8 +1,8 @@
 // Speed of linear on the first CUDA device by weight format and batch: time, TFLOP/s, GB/s of
 // weights and their share of what the device can read. The shapes are those of Llama-3.1-8B and of
 // experts. A measured run is a graph of launches over copies of the weight that the last-level
-// cache can't hold. Names: linear/format/activation/shape/m, and cublaslt/shape/m for the vendor's
-// product in BF16, by the algorithm that joins our kernels.
+// cache can't hold. Names: linear/format/activation/shape/m, wgmma/kernel/shape/m for one kernel in
+// BF16, and cublaslt/shape/m for the vendor's product in BF16, by the algorithm that joins ours.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -84,7 +84,9 @@ struct Case {
   DType weight, activation;
   Shape shape;
   int64_t m;
-  bool vendor = false;  // the vendor's product instead of the implementation that is chosen
+  // Instead of the implementation that is chosen: the vendor's product, or one kernel.
+  bool vendor = false;
+  const WgmmaKernel* kernel = nullptr;
 };
 
 struct Measured {
@@ -98,7 +100,8 @@ struct Measured {
   int64_t launches = 0;
 };
 
-Status RunVendor(device::Stream& stream, const Case& c, const Linear::Args& args) {
+// In BF16, by the vendor or by one kernel of ours.
+Status RunProduct(device::Stream& stream, const Case& c, const Linear::Args& args) {
   const ProductKind kind = {c.weight, c.shape.n, c.shape.k};
   const ProductCall call = {.m = c.m,
                             .x = args.x.data,
@@ -107,9 +110,11 @@ Status RunVendor(device::Stream& stream, const Case& c, const Linear::Args& args
                             .x_stride = kind.k,
                             .out_stride = kind.n};
   const auto ours = [&](const ProductCall& product) {
+    const WgmmaShape shape = {product.m, kind.n, kind.k, FactsOf(stream).compute_units};
     return MultiplyWgmma(stream, kind, product,
-                         PlanWgmma({product.m, kind.n, kind.k, FactsOf(stream).compute_units}));
+                         c.kernel == nullptr ? PlanWgmma(shape) : PlanWgmmaWith(*c.kernel, shape));
   };
+  if (!c.vendor) return ours(call);
   SLUICE_ASSIGN_OR_RETURN(const LtAlgorithm* const algorithm,
                           CublasLtOf(stream).Joining(stream, kind, call, ours));
   if (algorithm == nullptr) return Status(StatusCode::kUnimplemented, DescribeCublasLt());
@@ -155,8 +160,8 @@ Result<std::unique_ptr<Measured>> Prepare(const Case& c) {
   const auto body = [&](device::Stream& stream) {
     for (int64_t i = 0; i < run->launches; ++i) {
       run->args.weight = &run->weights[i % run->weights.size()];
-      SLUICE_RETURN_IF_ERROR(c.vendor ? RunVendor(stream, c, run->args)
-                                      : run->linear(stream, run->args));
+      SLUICE_RETURN_IF_ERROR(c.vendor || c.kernel != nullptr ? RunProduct(stream, c, run->args)
+                                                             : run->linear(stream, run->args));
     }
     return OkStatus();
   };
@@ -198,10 +203,17 @@ void RegisterCase(const std::string& name, const Case& c) {
       ->Unit(benchmark::kMicrosecond);
 }
 
+constexpr int64_t kTokens[] = {1, 8, 16, 32, 64, 128, 129, 192, 256, 320, 384, 512, 2048};
+
 const int kRegistered = [] {
   for (const Shape& shape : kShapes) {
-    for (const int64_t m : {1, 8, 16, 32, 64, 128, 512, 2048}) {
+    for (const int64_t m : kTokens) {
       if (m > 128 && shape.n > 100000) continue;
+      for (const WgmmaKernel& kernel : WgmmaKernels()) {
+        if (m > 4 * kernel.tokens) continue;
+        RegisterCase(StrCat("wgmma/", kernel.bf16_function, "/", shape.name, "/", m),
+                     {DType::kBF16, DType::kBF16, shape, m, false, &kernel});
+      }
       RegisterCase(StrCat("cublaslt/", shape.name, "/", m),
                    {DType::kBF16, DType::kBF16, shape, m, true});
     }
@@ -216,7 +228,7 @@ const int kRegistered = [] {
       {DType::kQ6_K, DType::kBF16},  {DType::kQ8_0, DType::kBF16},   {DType::kQ4_0, DType::kBF16}};
   for (const auto& [weight, activation] : kTypes) {
     for (const Shape& shape : kShapes) {
-      for (const int64_t m : {1, 8, 16, 32, 64, 128, 512, 2048}) {
+      for (const int64_t m : kTokens) {
         if (m > 128 && shape.n > 100000) continue;  // logits are of a row per sequence
         RegisterCase(
             StrCat("linear/", Name(weight), "/", Name(activation), "/", shape.name, "/", m),

@@ -150,7 +150,8 @@ Status PutCall(device::Stream& stream, const Linear::Desc& desc, LinearCall& cal
   const LinearPlan& plan = call.plan;
   const LaunchShape shape = {.grid = {plan.token_blocks, plan.row_blocks},
                              .block = {kLinearThreads},
-                             .shared_bytes = static_cast<unsigned>(plan.kernel->shared_bytes)};
+                             .shared_bytes = static_cast<unsigned>(plan.kernel->shared_bytes),
+                             .cached = true};
   if (grouping == nullptr)
     return Launch(stream, {call.family->module, plan.kernel->function}, shape, call.params);
   const GroupedLinearParams params = {

@@ -44,6 +44,7 @@ WgmmaPlan PlanWgmmaWith(const WgmmaKernel& kernel, const WgmmaShape& shape) {
   WgmmaPlan plan = {.kernel = &kernel, .rows = RowsOf(kernel, shape)};
   plan.row_tiles = static_cast<int>(DivideUp(shape.n, plan.rows));
   plan.token_tiles = static_cast<int>(DivideUp(shape.m, kernel.tokens));
+  plan.tokens = static_cast<int>(DivideUp(shape.m, plan.token_tiles));
   const int64_t tiles = int64_t{plan.row_tiles} * plan.token_tiles;
   plan.blocks = static_cast<unsigned>(std::min<int64_t>(tiles, std::max(1, shape.compute_units)));
   plan.stages = WgmmaStages(kernel.tokens, kernel.groups, plan.rows);

@@ -32,6 +32,7 @@ struct WgmmaPlan {
   const WgmmaKernel* kernel = nullptr;
   int rows = 0;  // of W in a tile, a multiple of 8
   int row_tiles = 0, token_tiles = 0;
+  int tokens = 0;       // of x in a tile, but the last one
   unsigned blocks = 0;  // of the grid
   int stages = 0, shared_bytes = 0;
 };

@@ -118,7 +118,7 @@ Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const Prod
                         .rows = plan.rows,
                         .row_tiles = plan.row_tiles,
                         .token_tiles = plan.token_tiles,
-                        .x_rows = static_cast<int>(std::min<int64_t>(call.m, plan.kernel->tokens)),
+                        .x_rows = plan.tokens,
                         .stages = plan.stages,
                         .f32_out = kind.f32_out};
   SLUICE_ASSIGN_OR_RETURN(params.w, MapBytes(call.weight, kind.n, row_bytes, row_bytes, plan.rows));

@@ -18,9 +18,9 @@
 
 namespace sluice::cuda {
 
-// Rows [row, row + Rows()) of W and tokens [token, token + kTokens).
+// Rows [row, row + Rows()) of W and tokens [token, end).
 struct WgmmaTile {
-  int row, token;
+  int row, token, end;
 };
 
 template <class T, int kTokens, int kGroups>
@@ -82,7 +82,8 @@ struct WgmmaLinear {
   __device__ __forceinline__ void ForTiles(const Visit& visit) {
     for (int tile = static_cast<int>(blockIdx.x); tile < p.row_tiles * p.token_tiles;
          tile += static_cast<int>(gridDim.x)) {
-      visit(WgmmaTile{tile / p.token_tiles * Rows(), tile % p.token_tiles * kTokens});
+      const int token = tile % p.token_tiles * p.x_rows;
+      visit(WgmmaTile{tile / p.token_tiles * Rows(), token, min(token + p.x_rows, p.m)});
     }
   }
 
@@ -166,7 +167,7 @@ struct WgmmaLinear {
     return tile.row + warp * 16 + lane % 2 * 8;
   }
   __device__ __forceinline__ bool Has(const WgmmaTile& tile, int token) const {
-    return RowOf(tile) < min(tile.row + Rows(), p.n) && token < p.m &&
+    return RowOf(tile) < min(tile.row + Rows(), p.n) && token < tile.end &&
            (kTokens >= 16 || lane / 2 < kTokens);
   }
   __device__ __forceinline__ void LoadResidual(const WgmmaTile& tile, int first,
@@ -236,14 +237,15 @@ struct WgmmaLinear {
   // asked for all at once.
   __device__ __forceinline__ void WriteTileF32(const WgmmaTile& tile, const float (&bias)[2],
                                                const float (&sum)[kSums]) const {
-    constexpr int kEach = kSums < 32 ? kSums : 32;
+    constexpr int kEach = kSums % 32 == 0 ? 32 : kSums < 32 ? kSums : 16;
+    static_assert(kSums % kEach == 0);
     const int row = tile.row + warp * 16 + lane / 4, end = min(tile.row + Rows(), p.n);
 #pragma unroll
     for (int first = 0; first < kSums; first += kEach) {
       const auto token = [&](int i) {
         return tile.token + (first + i) / 4 * 8 + lane % 4 * 2 + i % 2;
       };
-      const auto has = [&](int i) { return row + i / 2 % 2 * 8 < end && token(i) < p.m; };
+      const auto has = [&](int i) { return row + i / 2 % 2 * 8 < end && token(i) < tile.end; };
       float add[kEach];
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {

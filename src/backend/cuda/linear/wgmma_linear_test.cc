@@ -155,7 +155,7 @@ TEST_F(WgmmaLinearTest, ARowsBitsDoNotDependOnTheRowsAroundIt) {
     const Inputs in = Make(desc);
     const Array all = Run(linear, ArgsOf(desc, in, 0, kRows));
     const size_t row_bytes = static_cast<size_t>(kind.n * Info(ops::OutDType(desc)).bytes);
-    std::vector<int64_t> counts = {65, 100, 128, 129, 256, 512, 1000, 2047};
+    std::vector<int64_t> counts = {65, 97, 128, 129, 161, 193, 255, 256, 257, 512, 1000, 2047};
     for (int64_t m = 1; m <= 64; ++m) counts.push_back(m);
     for (const int64_t m : counts) {
       const int64_t first = m * 37 % (kRows - m + 1);

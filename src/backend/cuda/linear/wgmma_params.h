@@ -26,7 +26,10 @@ constexpr int WgmmaThreads(int groups) { return groups == 1 ? 128 + 64 : (groups
 inline constexpr int kWgmmaTurnPitch = 48;
 inline constexpr int kWgmmaTurnBytes = 16 * kWgmmaTurnPitch;
 // Such places of a warp, all of which it fills before it reads them.
-constexpr int WgmmaTurns(int tokens) { return tokens >= 64 ? 4 : tokens > 16 ? tokens / 16 : 1; }
+constexpr int WgmmaTurns(int tokens) {
+  if (tokens % 64 == 0) return 4;
+  return tokens % 32 == 0 ? 2 : 1;
+}
 constexpr int WgmmaTurnsBytes(int tokens, int groups) {
   return 4 * groups * WgmmaTurns(tokens) * kWgmmaTurnBytes;
 }
@@ -64,7 +67,7 @@ struct WgmmaParams {
   int m = 0, n = 0, k = 0;
   int rows = 0;  // of W in a tile, a multiple of 8
   int row_tiles = 0, token_tiles = 0;
-  int x_rows = 0;  // a tile's tokens, or m where that is less: what is behind x costs time, too
+  int x_rows = 0;  // of a tile, equally many but for the last: what is behind x costs time, too
   int stages = 0;
   bool f32_out = false;  // out and residual are F32, else of the kernel's type
 };
