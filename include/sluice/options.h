@@ -150,12 +150,15 @@ struct EngineOptions {
       "followed them most often, there or in what was asked and answered before with the same API "
       "key), mtp (a head in the checkpoint that predicts tokens), model (the one that "
       "--draft-model names), eagle or eagle3 (the head of EAGLE's or EAGLE-3's form that "
-      "--draft-model names), block (the head of parallel EAGLE's form that it names, which gives "
-      "all drafts in one pass), or auto (what --draft-model names, mtp where there is one, else "
+      "--draft-model names), block (the head of parallel EAGLE's or DFlash's form that it names, "
+      "which gives all drafts in one pass), or auto (what --draft-model names, mtp where there is "
+      "one, else "
       "suffix on the CPU, none elsewhere)");
     v(draft_model, "draft-model",
-      "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE's form, "
-      "whose drafts a step verifies");
+      "a second, smaller model of the same vocabulary, or the folder of a head of EAGLE's, "
+      "EAGLE-3's, "
+      "parallel EAGLE's or DFlash's form, whose drafts a step verifies; for load tests one with "
+      "random weights: synthetic:eagle, synthetic:eagle3, synthetic:block, synthetic:dflash");
     v(speculate_tokens, "speculate-tokens", "drafts of a sequence in a step, at most", 1,
       limits::kDraftTokensMax);
     v(speculate_adapt, "speculate-adapt",
@@ -163,8 +166,8 @@ struct EngineOptions {
       "may be none; without it all that there are");
     v(speculate_tree, "speculate-tree",
       "let drafts be trees, where these are expected to hold more of what is drawn: suffix adds "
-      "what "
-      "followed second most often; with exact verification, on devices whose attention takes them");
+      "what followed second most often; with exact verification, on devices whose attention takes "
+      "them");
     v(speculate_verify, "speculate-verify",
       "which drafts count: exact (those that would be drawn) or rejection (by rejection sampling)");
     v(speculate_synthetic, "speculate-synthetic",
@@ -173,8 +176,7 @@ struct EngineOptions {
       0, 1);
     v(jump_forward, "jump-forward",
       "verify tokens that a schema, regex or grammar leaves no choice about as drafts, several in "
-      "a "
-      "step, which changes no answer; on a GPU with --speculate alone");
+      "a step, which changes no answer; on a GPU with --speculate alone");
   }
 };
 

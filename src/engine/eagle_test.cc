@@ -199,7 +199,8 @@ TEST(EagleOpen, WhatABlockCannotDoIsRefused) {
 TEST(EagleOpen, HeadsOfSpeculatorsWork) {
   const Request request = TinyRequest(RandomPrompt(9, 73), 20);
   const auto plain = Ask(*OpenTiny(Options(0)), request);
-  for (const char* const head : {"speculators_eagle", "speculators_eagle3", "speculators_peagle"}) {
+  for (const char* const head : {"speculators_eagle", "speculators_eagle_norms", "eagle1_norms",
+                                 "speculators_eagle3", "speculators_peagle"}) {
     EngineOptions options = Options(3, head);
     options.speculate = "auto";
     const auto with = Ask(*OpenTiny(options), request);
@@ -283,6 +284,31 @@ TEST(EagleOpen, FilesThatDoNotFitTogetherAreNamed) {
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(status.message(), HasSubstr(c.said));
     EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
+  }
+}
+
+// Of a head whose file lacks a tensor, that one is named, as the file spells the others.
+TEST(EagleOpen, AMissingTensorIsNamedAsTheFileSpellsIt) {
+  for (const auto& [head, name] :
+       {std::pair("eagle3", "midlayer.mlp.down_proj.weight"),
+        std::pair("speculators_eagle3", "layers.0.mlp.down_proj.weight"),
+        std::pair("speculators_eagle", "transformer.mlp.down_proj.weight"),
+        std::pair("dflash", "layers.0.mlp.down_proj.weight")}) {
+    const files::testing::TempFolder folder;
+    std::filesystem::copy_file(Folder(head) + "/config.json", folder.path() + "/config.json");
+    std::stringstream text;
+    text << std::ifstream(Folder(head) + "/model.safetensors", std::ios::binary).rdbuf();
+    std::string bytes = text.str();
+    const size_t at = bytes.find(name);
+    ASSERT_NE(at, std::string::npos) << head;
+    bytes[at + std::string_view(name).size() - 1] = '_';
+    std::ofstream(folder.path() + "/model.safetensors", std::ios::binary) << bytes;
+    EngineOptions options = Options(2);
+    options.speculate = "auto";
+    options.draft_model = folder.path();
+    const Status status = Engine::Open(options, {}).status();
+    EXPECT_FALSE(status.ok()) << head;
+    EXPECT_THAT(status.message(), HasSubstr(std::string("no tensor \"") + name + "\"")) << head;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/visible.h"
 #include "files/architectures.h"
 #include "files/synthetic_head.h"
+#include "files/synthetic_model.h"
 
 namespace sluice::exec {
 namespace {
@@ -178,6 +179,14 @@ Status OfDraft(const Status& status) {
   return Status(status.code(), StrCat("--draft-model: ", status.message()), "draft-model");
 }
 
+// Of a head or a model without files. `known`: what is wrong with it as a model.
+std::string NoSuchHead(std::string_view name, const Status& known) {
+  const std::string heads = StrCat("heads are ", files::SyntheticHeads());
+  if (known.ok()) return StrCat("--draft-model ", Quote(name), " is a model and no head; ", heads);
+  return StrCat("--draft-model ", Quote(name), " is not known; ", heads,
+                "; of models: ", known.message());
+}
+
 }  // namespace
 
 Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOptions& options) {
@@ -195,6 +204,10 @@ Result<DraftFiles> OpenDraft(const files::ModelFiles& target, const EngineOption
         StrCat("--draft-model is of no use with --speculate ", wanted, "; leave one of them out"));
   if (!named) return draft;
   const bool synthetic = files::IsSyntheticHead(options.draft_model);
+  if (!synthetic && files::IsSyntheticPath(options.draft_model)) {
+    const Status known = files::SyntheticTokenizer(options.draft_model).status();
+    if (!known.ok() || takes_head) return Wrong(NoSuchHead(options.draft_model, known));
+  }
   const auto path = synthetic ? Result<std::string>(options.draft_model)
                               : files::ResolveModel(options.draft_model);
   if (!path.ok()) return OfDraft(path.status());

@@ -85,6 +85,17 @@ TEST(DraftFiles, AHeadWithoutFilesThatCannotBeIsRefused) {
     EXPECT_THAT(error(std::string("synthetic:eagle3:") + tokens),
                 ::testing::HasSubstr("names no number of 1 to 128 tokens"));
   EXPECT_THAT(error("synthetic:eagle:16"), ::testing::HasSubstr("all of its tokens"));
+  for (const char* const name : {"synthetic:nope", "synthetic:eagle2:bf16", "synthetic:"}) {
+    EXPECT_THAT(error(name),
+                ::testing::AllOf(::testing::HasSubstr("is not known; heads are synthetic:eagle, "
+                                                      "synthetic:eagle3, synthetic:block, "
+                                                      "synthetic:dflash; of models: "),
+                                 ::testing::HasSubstr("smollm2-135m, tiny")));
+  }
+  options.speculate = "eagle3";
+  EXPECT_THAT(error("synthetic:tiny"),
+              ::testing::HasSubstr("is a model and no head; heads are synthetic:eagle, "));
+  options.speculate = "auto";
   // Of a model without files, as before.
   EXPECT_THAT(error("synthetic:tiny:bf16"), ::testing::HasSubstr("vocabulary"));
 }

@@ -8,7 +8,6 @@
 #include "base/visible.h"
 #include "exec/activation_dtype.h"
 #include "exec/experts_on.h"
-#include "exec/graph_level.h"
 #include "exec/kv_dtype.h"
 #include "exec/open_device.h"
 #include "exec/open_runner.h"
@@ -26,10 +25,6 @@ constexpr int64_t kExtraLogitsShare = 256;
 // Tokens of a sequence that memory is made for by bringing experts to the host, unless the model or
 // the user wants fewer.
 constexpr int kRoomForTokens = 8192;
-// Of a device's own memory that is left, what the KV cache may take unasked: the rest is for other
-// programs and for what nobody has planned.
-constexpr double kDeviceShare = 0.9;
-
 // A table of positions ends somewhere; other models are only warned of.
 Status CheckPositions(const files::ModelConfig& config, const EngineOptions& options) {
   const int positions = config.position_rows - config.first_position;
@@ -81,22 +76,6 @@ bool DraftsByHead(const EngineOptions& options) { return options.speculate == "m
 // Each guesses one token at least.
 int HeadsUsed(const files::ModelConfig& config, const EngineOptions& options) {
   return std::min(config.mtp_heads, options.speculate_tokens);
-}
-
-int DraftTokens(const EngineOptions& options) {
-  return options.speculate == "none" ? 0 : options.speculate_tokens;
-}
-
-Result<Executor::Options> ExecutorOptions(const EngineOptions& options) {
-  Executor::Options wanted;
-  wanted.max_num_seqs = options.max_num_seqs;
-  SLUICE_ASSIGN_OR_RETURN(wanted.graphs, ParseGraphLevel(options.graphs));
-  wanted.graph_chunk_tokens = options.graph_chunk_tokens;
-  wanted.draft_tokens = DraftTokens(options);
-  wanted.drafts_taken = options.speculate_synthetic;
-  wanted.rejects = options.speculate_verify == "rejection";
-  wanted.time_steps = options.time_steps;
-  return wanted;
 }
 
 // What `files` is loaded with, whatever else is known later.
@@ -157,67 +136,10 @@ Result<DraftPlan> PlanDraft(const DraftFiles& draft, const files::ModelFiles& ta
   return plan;
 }
 
-// A model whose memory is to be planned.
-struct Target {
-  const files::ModelFiles& files;
-  const weights::WeightPlan& weights;
-  const model::ModelOptions& options;
-  size_t free_bytes_max;  // beside the weights, whatever the device says
-};
-
 Status WithDraftNamed(const Status& status, bool drafts) {
   if (!drafts || status.code() != StatusCode::kOutOfMemory) return status;
   return Status(status.code(), StrCat(status.message(), "; or leave --draft-model out"),
                 status.field());
-}
-
-// What a draft model adds, if there is one.
-Status AddDraft(device::Device& device, const DraftPlan& draft, const EngineOptions& options,
-                MemoryRequest* request) {
-  if (!draft.weights) return OkStatus();
-  const files::ModelConfig& config = *draft.of.config();
-  request->draft_groups = model::LayerGroups(config, draft.of.options);
-  request->weight_bytes += draft.weights->bytes;
-  SLUICE_ASSIGN_OR_RETURN(const size_t scratch,
-                          Executor::ScratchBytes(*draft.weights, config, device, draft.of.options,
-                                                 options.max_num_seqs));
-  request->scratch_bytes = std::max(request->scratch_bytes, scratch);
-  return OkStatus();
-}
-
-Result<MemoryPlan> PlanFor(device::Device& device, const Target& target, const DraftPlan& draft,
-                           const EngineOptions& options) {
-  const auto& [files, weight_plan, model_options, free_bytes_max] = target;
-  const device::DeviceFacts& facts = device.facts();
-  MemoryRequest request;
-  request.groups = model::LayerGroups(files.config, model_options);
-  request.max_num_seqs = options.max_num_seqs;
-  request.max_batch_tokens = options.max_batch_tokens;
-  request.declared_model_len = files.config.context_length;
-  request.max_model_len = options.max_model_len;
-  request.draft_tokens = DraftTokens(options);
-  if (!options.kv_memory.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(request.kv_bytes, ParseBytes(options.kv_memory, "--kv-memory"));
-    if (request.kv_bytes == 0)
-      return InvalidArgument("--kv-memory is 0; give it a size", "kv-memory");
-  }
-  request.weight_bytes = weight_plan.bytes;
-  SLUICE_ASSIGN_OR_RETURN(request.scratch_bytes,
-                          Executor::ScratchBytes(weight_plan, files.config, device, model_options,
-                                                 options.max_num_seqs));
-  SLUICE_RETURN_IF_ERROR(AddDraft(device, draft, options, &request));
-  SLUICE_ASSIGN_OR_RETURN(request.free_bytes,
-                          weights::FreeBytesBeside(request.weight_bytes, device));
-  request.free_bytes = std::min(request.free_bytes, free_bytes_max);
-  if (!facts.shares_host_memory) request.share = kDeviceShare;
-  request.allocation_bytes_max = facts.allocation_bytes_max;
-  request.step_bytes =
-      Executor::DeviceBytes(files.config, model_options, options.max_num_seqs, draft.of) +
-      model::RopeTableBytes(files.config, model_options);
-  SLUICE_ASSIGN_OR_RETURN(const Executor::Options executor, ExecutorOptions(options));
-  request.graph_bytes = facts.code_bytes + Executor::GraphBytes(files.config, model_options, facts,
-                                                                executor, draft.of);
-  return PlanMemory(request);
 }
 
 // Whether the checkpoint has the head that its config tells of: copies of a model often lack it.
@@ -323,9 +245,17 @@ Status LocalRunner::UntilItFits(const files::ModelFiles& files, const EngineOpti
   }
   const bool may_move = asked.experts_on == "auto" && asked.expert_ranks == 1 &&
                         device_->facts().pinned_memory && !ExpertLayers(files.config).empty();
-  if (done.code() != StatusCode::kOutOfMemory || !may_move) return done;
-  fits_experts_ = true;
-  return attempt();
+  if (done.code() == StatusCode::kOutOfMemory && may_move) {
+    fits_experts_ = true;
+    done = attempt();
+  }
+  // A shorter length is the last resort, and of use where the memory plan was refused, which names
+  // the option that it refuses.
+  const bool of_plan = done.code() == StatusCode::kOutOfMemory && !done.field().empty();
+  if (!of_plan || asked.max_model_len > 0) return done;
+  finds_length_ = true;
+  const Status shorter = attempt();
+  return shorter.ok() ? shorter : done;
 }
 
 Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& files,
@@ -396,9 +326,9 @@ Status LocalRunner::PlanMemoryOf(const files::ModelFiles& files, const EngineOpt
       SLUICE_ASSIGN_OR_RETURN(free_bytes_max, RoomOnHost(files.config, *planned));
     }
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      memory_, PlanFor(*device_, {files, planned->weights, wanted, free_bytes_max}, planned->draft,
-                       options));
+  SLUICE_ASSIGN_OR_RETURN(memory_,
+                          PlanTarget(*device_, {files, planned->weights, wanted, free_bytes_max},
+                                     planned->draft, options, finds_length_));
   memory_.host_weight_bytes = host_bytes;
   wanted.max_model_len = memory_.max_model_len;
   wanted.draft_tokens = batch::DraftsWithin(memory_.groups, DraftTokens(options));

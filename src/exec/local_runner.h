@@ -10,18 +10,12 @@
 #include "device/backend.h"
 #include "exec/draft_files.h"
 #include "exec/executor.h"
-#include "exec/memory_plan.h"
+#include "exec/plan_target.h"
 #include "exec/step_runner.h"
 #include "files/model_files.h"
 #include "sluice/options.h"
 
 namespace sluice::exec {
-
-// What is to be loaded to guess beside a model; without weights there is nothing.
-struct DraftPlan {
-  DraftOf of;
-  std::optional<weights::WeightPlan> weights;
-};
 
 class LocalRunner : public StepRunner {
  public:
@@ -69,7 +63,8 @@ class LocalRunner : public StepRunner {
   Result<EngineOptions> OpenAndDecide(const files::ModelFiles& files, const DraftFiles& draft,
                                       const EngineOptions& options);
   // Tries `attempt` with less and less that nobody has asked for on the device, until it fits:
-  // first without the checkpoint's head, which *decided then says, then with experts on the host.
+  // first without the checkpoint's head, which *decided then says, then with experts on the host,
+  // at last with sequences that are shorter than the model declares.
   Status UntilItFits(const files::ModelFiles& files, const EngineOptions& asked,
                      EngineOptions* decided, const std::function<Status()>& attempt);
   // All but what memory decides.
@@ -99,6 +94,7 @@ class LocalRunner : public StepRunner {
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<device::Device> host_;   // that computes experts; null: none is to
   bool fits_experts_ = false;              // FitExperts is to be called
+  bool finds_length_ = false;              // PlanLongest::shorter
   std::vector<ops::BindRecord> bindings_;  // in the order of binding
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<model::Model> draft_model_;     // null: none

@@ -96,6 +96,27 @@ std::string NeedOfStep(const MemoryRequest& request) {
                 FormatBytes(request.graph_bytes), " for code and graphs)");
 }
 
+// Every group gets its share of the budget by what full use would take, and at least one sequence.
+Status ShareOut(const MemoryRequest& request, size_t budget, MemoryPlan* plan) {
+  const size_t one = BytesOfSequence(request, plan->max_model_len);
+  const double sequences =
+      std::clamp(static_cast<double>(budget) / one, 1.0, static_cast<double>(request.max_num_seqs));
+  for (size_t g = 0; g < request.groups.size(); ++g) {
+    const batch::KvGroup& group = request.groups[g];
+    batch::KvGroup layout = group;
+    layout.num_blocks = static_cast<int>(std::min<double>(
+        BlocksOfSequence(group, request, plan->max_model_len) * sequences, 1 << 30));
+    SLUICE_RETURN_IF_ERROR(FitAllocation(request, g, plan->max_model_len, &layout));
+    plan->bytes += BytesOfBlock(request, g) * layout.num_blocks;
+    plan->groups.push_back(std::move(layout));
+  }
+  for (batch::KvGroup draft : request.draft_groups) {
+    draft.num_blocks = plan->groups[FollowedGroup(plan->groups)].num_blocks;
+    plan->draft_groups.push_back(std::move(draft));
+  }
+  return OkStatus();
+}
+
 // With groups as they are.
 Result<MemoryPlan> PlanGroups(const MemoryRequest& request) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request));
@@ -144,24 +165,14 @@ Result<MemoryPlan> PlanGroups(const MemoryRequest& request) {
                        "); raise --kv-memory for more");
     plan.max_model_len = longest;
   }
-  // Every group gets its share of the budget by what full use would take, and at least one
-  // sequence.
-  const size_t one = BytesOfSequence(request, plan.max_model_len);
-  const double sequences =
-      std::clamp(static_cast<double>(budget) / one, 1.0, static_cast<double>(request.max_num_seqs));
-  for (size_t g = 0; g < request.groups.size(); ++g) {
-    const batch::KvGroup& group = request.groups[g];
-    batch::KvGroup layout = group;
-    layout.num_blocks = static_cast<int>(std::min<double>(
-        BlocksOfSequence(group, request, plan.max_model_len) * sequences, 1 << 30));
-    SLUICE_RETURN_IF_ERROR(FitAllocation(request, g, plan.max_model_len, &layout));
-    plan.bytes += BytesOfBlock(request, g) * layout.num_blocks;
-    plan.groups.push_back(std::move(layout));
+  if (request.length_found) {
+    plan.note =
+        StrCat("--max-model-len is ", plan.max_model_len, " because the KV cache has ",
+               FormatBytes(budget), " beside the ", FormatBytes(beside),
+               " that a step needs then (the model declares ", request.declared_model_len,
+               "); raise --kv-memory or lower --max-batch-tokens or --max-num-seqs for more");
   }
-  for (batch::KvGroup draft : request.draft_groups) {
-    draft.num_blocks = plan.groups[FollowedGroup(plan.groups)].num_blocks;
-    plan.draft_groups.push_back(std::move(draft));
-  }
+  SLUICE_RETURN_IF_ERROR(ShareOut(request, budget, &plan));
   return plan;
 }
 
@@ -216,6 +227,31 @@ Result<MemoryPlan> PlanMemory(const MemoryRequest& asked) {
         StrCat(plan->note.empty() ? "" : "; ", "--speculate-tokens is ", drafts, ", not ",
                asked.draft_tokens, ", because the KV cache has ", FormatBytes(plan->bytes),
                " and keeps a state for each; raise --kv-memory for more");
+  }
+  return plan;
+}
+
+Result<MemoryPlan> PlanLongest(
+    const std::function<Result<MemoryRequest>(int max_model_len)>& request_for, bool shorter) {
+  SLUICE_ASSIGN_OR_RETURN(const MemoryRequest asked, request_for(0));
+  Result<MemoryPlan> plan = PlanMemory(asked);
+  if (asked.max_model_len > 0) return plan;
+  if (plan.ok() && plan->max_model_len == asked.declared_model_len) return plan;
+  if (!plan.ok() && (!shorter || plan.status().code() != StatusCode::kOutOfMemory)) return plan;
+  int low = plan.ok() ? plan->max_model_len : FinestBlock(asked) - 1;
+  int high = asked.declared_model_len - 1;
+  while (low < high) {
+    const int middle = static_cast<int>((int64_t{low} + high + 1) / 2);
+    SLUICE_ASSIGN_OR_RETURN(MemoryRequest request, request_for(middle));
+    request.max_model_len = middle;
+    request.length_found = true;
+    Result<MemoryPlan> found = PlanMemory(request);
+    if (found.ok()) {
+      plan = std::move(found);
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
   }
   return plan;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct MemoryRequest {
   int max_batch_tokens = 1;
   int declared_model_len = 0;  // by the model
   int max_model_len = 0;       // by the user; 0: what the model declares or what fits
+  bool length_found = false;   // max_model_len is the longest that fits, not the user's
   size_t weight_bytes = 0;     // that the device gives to the weights
   size_t free_bytes = 0;       // of the device, after the weights
   // Of them, what a step needs beside the KV cache: its buffers, and of kernels and graphs.
@@ -57,5 +59,13 @@ int FollowedGroup(std::span<const batch::KvGroup> groups);
 // sequence. kOutOfMemory, naming the flags, when one sequence of the length asked for does not fit;
 // kInvalidArgument when block sizes or the length are not possible.
 Result<MemoryPlan> PlanMemory(const MemoryRequest& request);
+
+// As PlanMemory of request_for(0), whose length the user chose or nobody. Where nobody did and the
+// KV cache cuts the declared length, it is of the longest that fits: `request_for` says what is
+// needed with the length given, since a step's buffers and the tables of positions grow with it,
+// too. `shorter`: also where these alone do not fit with the declared length, which is an error
+// otherwise.
+Result<MemoryPlan> PlanLongest(
+    const std::function<Result<MemoryRequest>(int max_model_len)>& request_for, bool shorter);
 
 }  // namespace sluice::exec

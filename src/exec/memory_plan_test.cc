@@ -308,5 +308,86 @@ TEST(PlanMemory, AStepsMemoryIsSetAsideBeforeTheCache) {
                     {"--max-batch-tokens", "--max-num-seqs", "--max-model-len", "32 tokens"});
 }
 
+// A step's buffers and tables grow with the length, here by `step` bytes a token.
+auto Growing(const MemoryRequest& request, size_t step) {
+  return [=](int max_model_len) -> Result<MemoryRequest> {
+    MemoryRequest grown = request;
+    const int length = max_model_len > 0 ? max_model_len : request.declared_model_len;
+    grown.step_bytes = step * static_cast<size_t>(length);
+    return grown;
+  };
+}
+
+// The lengths that fit if they are asked for, the declared one excepted.
+int LongestByTrying(const MemoryRequest& request, size_t step) {
+  int longest = 0;
+  for (int length = 1; length < request.declared_model_len; ++length) {
+    MemoryRequest asked = Growing(request, step)(length).value();
+    asked.max_model_len = length;
+    if (PlanMemory(asked).ok()) longest = length;
+  }
+  return longest;
+}
+
+TEST(PlanLongest, WhereTheDeclaredLengthFitsItIsTaken) {
+  const auto plan = PlanLongest(Growing(Request(), 8), true);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->max_model_len, 1000);
+  EXPECT_EQ(plan->note, "");
+}
+
+// Neither the step's buffers nor the tables of the declared length fit, so that alone it is
+// refused.
+TEST(PlanLongest, AStepThatIsTooLargeMakesTheLengthShorter) {
+  MemoryRequest request = Request();
+  request.max_num_seqs = 1;
+  request.share = 1;
+  for (const size_t step : {200, 1000, 20000}) {
+    request.free_bytes = 400 * step + Bytes(400);
+    ASSERT_FALSE(PlanMemory(Growing(request, step)(0).value()).ok());
+    EXPECT_EQ(PlanLongest(Growing(request, step), false).status().code(), StatusCode::kOutOfMemory);
+    const auto plan = PlanLongest(Growing(request, step), true);
+    ASSERT_TRUE(plan.ok()) << step << ": " << plan.status().message();
+    EXPECT_EQ(plan->max_model_len, LongestByTrying(request, step)) << step;
+    EXPECT_GE(plan->max_model_len, 400) << step;
+    EXPECT_LE(plan->step_bytes + plan->bytes, request.free_bytes) << step;
+    EXPECT_THAT(plan->note, ::testing::HasSubstr("the model declares 1000")) << step;
+    EXPECT_THAT(plan->note, ::testing::HasSubstr("--max-batch-tokens")) << step;
+  }
+}
+
+// Buffers of the declared length fit and leave the cache little; those of a shorter one leave more.
+TEST(PlanLongest, ACacheThatIsCutGetsWhatAShorterLengthLeaves) {
+  MemoryRequest request = Request();
+  request.max_num_seqs = 1;
+  request.share = 1;
+  request.free_bytes = 1000 * 1000 + Bytes(100);
+  const auto cut = PlanMemory(Growing(request, 1000)(0).value());
+  ASSERT_TRUE(cut.ok()) << cut.status().message();
+  const auto plan = PlanLongest(Growing(request, 1000), false);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_GT(plan->max_model_len, cut->max_model_len);
+  EXPECT_EQ(plan->max_model_len, LongestByTrying(request, 1000));
+}
+
+TEST(PlanLongest, ALengthThatIsAskedForIsNeverCut) {
+  MemoryRequest request = Request();
+  request.max_model_len = 1000;
+  request.free_bytes = 400 * 1000;
+  EXPECT_EQ(PlanLongest(Growing(request, 1000), true).status().code(), StatusCode::kOutOfMemory);
+}
+
+TEST(PlanLongest, WhatFitsAtNoLengthIsRefusedAsItIs) {
+  MemoryRequest request = Request();
+  request.free_bytes = 15 * 1000;  // not a block of 16
+  const Status status = PlanLongest(Growing(request, 1000), true).status();
+  EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(status.message(), PlanMemory(Growing(request, 1000)(0).value()).status().message());
+  request.max_num_seqs = 0;
+  request.groups[0].block_tokens = 7;
+  EXPECT_EQ(PlanLongest(Growing(request, 1), true).status().code(),
+            PlanMemory(Growing(request, 1)(0).value()).status().code());
+}
+
 }  // namespace
 }  // namespace sluice::exec

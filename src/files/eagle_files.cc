@@ -192,15 +192,54 @@ Status ReadDiffusionForm(const DFlashHead& head, const TensorSource& tensors, Ea
   return BadModel("layers of the head have windows, which is not supported for heads");
 }
 
+// The first of `names` that is a tensor; empty: none is.
+std::string FirstOf(const TensorSource& tensors, std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (const FileTensor* tensor = FindEither(tensors, name)) return tensor->name;
+  }
+  return "";
+}
+
+Status NoNorm(std::string_view key, std::string_view name) {
+  return BadModel(StrCat("config.json says ", Quote(key), ", and there is no tensor ", Quote(name),
+                         "; the download may be incomplete"));
+}
+
+// Norms that are added to the first form. Heads of vLLM's research on HASS have them under names of
+// their own, and under those that vLLM gives them ("add_para_norm"); speculators has them where
+// "layernorms" is true.
+Status ReadAddedNorms(const JsonFields& fields, const TensorSource& tensors, AddedNorms* norms) {
+  constexpr std::string_view kEmbeddings[] = {"embed_layernorm.weight", "enorm.weight"},
+                             kStates[] = {"hidden_layernorm.weight", "hnorm.weight"},
+                             kOutput[] = {"lm_head_layernorm.weight"};
+  norms->embedding = FirstOf(tensors, kEmbeddings);
+  norms->states = FirstOf(tensors, kStates);
+  norms->output = FirstOf(tensors, kOutput);
+  bool both = false, of_speculators = false;
+  SLUICE_RETURN_IF_ERROR(fields.Bool("add_para_norm", &both));
+  if (both && norms->embedding.empty()) return NoNorm("add_para_norm", kEmbeddings[1]);
+  if (both && norms->states.empty()) return NoNorm("add_para_norm", kStates[1]);
+  SLUICE_RETURN_IF_ERROR(fields.Bool("layernorms", &of_speculators));
+  if (of_speculators) {
+    for (const auto& [norm, name] :
+         {std::pair(&norms->embedding, "embedding_layernorm.weight"),
+          std::pair(&norms->first_layer, "transformer.input_layernorm.weight"),
+          std::pair(&norms->output, "pre_lm_head_layernorm.weight")}) {
+      if (FindEither(tensors, name) == nullptr) return NoNorm("layernorms", name);
+      *norm = FindEither(tensors, name)->name;
+    }
+  }
+  // Some runtimes apply it and some don't.
+  if (FindEither(tensors, "layers.0.input_layernorm.weight") == nullptr) return OkStatus();
+  return BadModel(
+      "the head has a norm before the attention of its first layer, which those of EAGLE's form "
+      "lack, and nothing says whether it is applied; leave the tensor "
+      "\"layers.0.input_layernorm.weight\" out");
+}
+
 // What some that are derived from the first form add, without which their drafts would be wrong.
 Status ReadFirstForm(const JsonFields& fields, const TensorSource& tensors, EagleConfig* eagle) {
-  bool norms = false, more = false;
-  SLUICE_RETURN_IF_ERROR(fields.Bool("add_para_norm", &norms));
-  SLUICE_RETURN_IF_ERROR(fields.Bool("layernorms", &more));
-  if (norms || more || FindEither(tensors, "layers.0.input_layernorm.weight") != nullptr)
-    return BadModel(
-        "the head has norms before its first layer, which those of EAGLE's form lack; heads with "
-        "them are not supported");
+  SLUICE_RETURN_IF_ERROR(ReadAddedNorms(fields, tensors, &eagle->added_norms));
   for (const char* const name : {kTargetIds, "token_map"}) {
     if (FindEither(tensors, name) != nullptr)
       return BadModel(StrCat("the head guesses a part of the vocabulary by ", Quote(name),

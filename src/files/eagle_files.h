@@ -20,7 +20,7 @@ enum class EagleForm : uint8_t {
   // EAGLE's and EAGLE-2's, which differ in how drafts are searched and not in their files: what the
   // model's final norm gave, beside the embedding of the token behind it, joined by one product;
   // then layers of Llama's form, the first without a norm before its attention. The output matrix
-  // is the model's, and no norm stands before it.
+  // is the model's, and no norm stands before it. Some add norms (EagleConfig::AddedNorms).
   kFirst,
   // EAGLE-3's: what some layers of the model gave, three as a rule, joined by one product, beside
   // the embedding,
@@ -50,6 +50,15 @@ inline bool UsesModelsOutput(EagleForm form) {
 inline constexpr int kEagleLayers = 3;
 inline constexpr size_t kHeadLayersMax = 64;
 
+// Norms that some heads of the first form have and others lack: the names of their tensors in the
+// file, each empty where there is none.
+struct AddedNorms {
+  std::string embedding;    // of the embedding, before it is joined
+  std::string states;       // of what the head reads, before it is joined
+  std::string first_layer;  // before the attention of the first layer
+  std::string output;       // before the output matrix; the head itself reads what it gave unnormed
+};
+
 struct EagleConfig {
   EagleForm form = EagleForm::kThird;
   // Of its layers, as of a model that has them. The vocabulary is that of the tokens that it reads,
@@ -70,8 +79,9 @@ struct EagleConfig {
   // Of such a one, too. What the layers gave is normed before it is joined, by one norm over all or
   // by one for each; and what the head gave, before it reads that.
   bool norm_before_join = false, norm_each_before_join = false, norm_output = false;
-  int mask_token = 0;    // of forms with blocks, an id of the vocabulary
-  int block_tokens = 0;  // that one of these guesses at once; 0: it does not say
+  AddedNorms added_norms;  // of the first form
+  int mask_token = 0;      // of forms with blocks, an id of the vocabulary
+  int block_tokens = 0;    // that one of these guesses at once; 0: it does not say
 
   int read_norms() const { return norm_before_join ? 1 : norm_each_before_join ? layers_read : 0; }
   // Numbers that it reads of the model for each token.

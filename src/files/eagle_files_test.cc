@@ -322,6 +322,54 @@ TEST(EagleFiles, UnderTheNameOfAModelItsTensorsTellWhatItIs) {
                                       "has; this is a model"));
 }
 
+TEST(EagleFiles, NormsThatAreAddedToTheFirstFormAreFoundByTheirNames) {
+  FirstHead head;
+  const auto norms = [&] {
+    const auto opened = head.Open();
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    return opened.ok() ? opened->config.added_norms : AddedNorms();
+  };
+  const FirstHead plain = head;
+  EXPECT_EQ(norms().embedding + norms().states + norms().first_layer + norms().output, "");
+  head.vectors.insert(head.vectors.end(), {"embed_layernorm.weight", "hidden_layernorm.weight",
+                                           "lm_head_layernorm.weight"});
+  EXPECT_EQ(norms().embedding, "embed_layernorm.weight");
+  EXPECT_EQ(norms().states, "hidden_layernorm.weight");
+  EXPECT_EQ(norms().first_layer, "");
+  EXPECT_EQ(norms().output, "lm_head_layernorm.weight");
+  head = plain;
+  head.config["add_para_norm"] = true;
+  head.vectors.insert(head.vectors.end(), {"model.enorm.weight", "model.hnorm.weight"});
+  EXPECT_EQ(norms().embedding, "model.enorm.weight");
+  EXPECT_EQ(norms().states, "model.hnorm.weight");
+  EXPECT_EQ(norms().output, "");
+}
+
+TEST(EagleFiles, SpeculatorsHasNormsOfTheFirstFormWhereItSaysSo) {
+  FirstHead head;
+  const Json layers = head.config;
+  head.vectors = {"fusion_fc.weight", "embedding_layernorm.weight",
+                  "transformer.input_layernorm.weight", "pre_lm_head_layernorm.weight"};
+  head.config = {{"speculators_model_type", "eagle"},
+                 {"layernorms", true},
+                 {"transformer_layer_config", layers}};
+  head.config["transformer_layer_config"]["model_type"] = "llama";
+  auto opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->config.added_norms.embedding, "embedding_layernorm.weight");
+  EXPECT_EQ(opened->config.added_norms.states, "");
+  EXPECT_EQ(opened->config.added_norms.first_layer, "transformer.input_layernorm.weight");
+  EXPECT_EQ(opened->config.added_norms.output, "pre_lm_head_layernorm.weight");
+  head.config["layernorms"] = false;  // as the library then leaves them out
+  opened = head.Open();
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->config.added_norms.first_layer, "");
+  head.config["layernorms"] = true;
+  head.vectors.pop_back();
+  EXPECT_THAT(head.Error(), HasSubstr("says \"layernorms\", and there is no tensor "
+                                      "\"pre_lm_head_layernorm.weight\""));
+}
+
 TEST(EagleFiles, WhatTheFirstFormDoesNotHaveIsRefused) {
   FirstHead head;
   head.config["architectures"] = {"LlamaForCausalLMEagle"};
@@ -333,10 +381,13 @@ TEST(EagleFiles, WhatTheFirstFormDoesNotHaveIsRefused) {
   }
   head = good;
   head.vectors.push_back("layers.0.input_layernorm.weight");
-  EXPECT_THAT(head.Error(), HasSubstr("norms before its first layer"));
+  EXPECT_THAT(head.Error(), HasSubstr("a norm before the attention of its first layer"));
   head = good;
   head.config["add_para_norm"] = true;
-  EXPECT_THAT(head.Error(), HasSubstr("norms before its first layer"));
+  EXPECT_THAT(head.Error(), HasSubstr("says \"add_para_norm\", and there is no tensor "
+                                      "\"enorm.weight\""));
+  head.vectors.push_back("enorm.weight");
+  EXPECT_THAT(head.Error(), HasSubstr("there is no tensor \"hnorm.weight\""));
   head = good;
   head.vectors = {"layers.0.self_attn.q_proj.weight"};
   EXPECT_THAT(head.Error(), HasSubstr("no tensor \"fc.weight\", which every head of EAGLE's form "

@@ -211,6 +211,13 @@ Status Wrong(std::string message) { return InvalidArgument(std::move(message), "
 
 bool IsSyntheticHead(std::string_view path) { return Parse(path).head != nullptr; }
 
+std::string SyntheticHeads() {
+  std::string names;
+  for (const KnownHead& head : kHeads)
+    names += StrCat(names.empty() ? "" : ", ", kScheme, head.name);
+  return names;
+}
+
 Result<EagleFiles> OpenSyntheticHead(const std::string& path, const ModelConfig& model) {
   const Chosen chosen = Parse(path);
   const KnownHead& head = *chosen.head;

@@ -15,6 +15,9 @@ namespace sluice::files {
 // guesses>", where forms are eagle, eagle3, block (parallel EAGLE's) and dflash.
 bool IsSyntheticHead(std::string_view path);
 
+// Their names, as "synthetic:eagle, synthetic:eagle3".
+std::string SyntheticHeads();
+
 // One layer, of DFlash's form five. kInvalidArgument where the number of tokens makes no sense, or
 // the model has none of attention with a feed-forward part, whose sizes the head takes. REQUIRES:
 // IsSyntheticHead(path).

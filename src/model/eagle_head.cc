@@ -111,7 +111,8 @@ Status EagleHead::Bind(const device::Device& device, const Model& target) {
     const std::string prefix = StrCat("layers.", i, ".");
     Layer& made = layers_.emplace_back();
     if (!third() || i > 0) {
-      const bool named = i > 0 || config_.form == files::EagleForm::kDiffusion;
+      const bool named = i > 0 || config_.form == files::EagleForm::kDiffusion ||
+                         !config_.added_norms.first_layer.empty();
       const std::string norm = named ? prefix + "input_norm" : "";
       SLUICE_ASSIGN_OR_RETURN(made.input_norm, layers::Norm::Make(binder, norm, residual));
     }
@@ -130,10 +131,18 @@ Status EagleHead::BindFirst(const layers::Binder& binder, const device::Device& 
                             const Model& target) {
   const layers::Binder of_model{target.config(), options_, target.parameters(), device.ops()};
   constexpr auto residual = layers::Norm::Of::kResidual;
-  SLUICE_ASSIGN_OR_RETURN(token_norm_, layers::Norm::Make(binder, "", residual));
-  hidden_norm_ = token_norm_;
+  const auto& [embedding, states, first_layer, output] = config_.added_norms;
+  const std::string of_token = embedding.empty() ? "" : "token_norm";
+  const std::string of_hidden = states.empty() ? "" : "hidden_norm";
+  SLUICE_ASSIGN_OR_RETURN(token_norm_, layers::Norm::Make(binder, of_token, residual));
+  SLUICE_ASSIGN_OR_RETURN(hidden_norm_, layers::Norm::Make(binder, of_hidden, residual));
   SLUICE_ASSIGN_OR_RETURN(model_norm_, layers::Norm::Make(of_model, "final_norm", residual));
-  SLUICE_ASSIGN_OR_RETURN(logits_, layers::LogitsHead::MakeWithoutNorm(of_model));
+  if (!states.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(states_norm_,
+                            layers::Norm::Make(binder, of_hidden, layers::Norm::Of::kNormed));
+  }
+  const std::string of_output = output.empty() ? "" : "output_norm";
+  SLUICE_ASSIGN_OR_RETURN(logits_, layers::LogitsHead::Make(binder, of_output, of_model));
   return OkStatus();
 }
 
@@ -207,6 +216,8 @@ Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
   }
   const bool models_norm = !third() && of == Of::kModel;
   SLUICE_RETURN_IF_ERROR(into_joined(models_norm ? model_norm_ : hidden_norm_, residual, width));
+  if (models_norm && states_norm_.bound())
+    SLUICE_RETURN_IF_ERROR(into_joined(states_norm_, residual, width));
   if (config_.norm_before_residual) {
     layers::Activations part = a;
     part.hidden = a.joined.Columns(width, width);

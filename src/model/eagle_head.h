@@ -108,8 +108,9 @@ class EagleHead {
   layers::FusedLinear join_;
   // Into columns of Activations::joined; those of the first form copy, but for the model's.
   layers::Norm token_norm_, hidden_norm_;
-  layers::Norm model_norm_;  // unbound: the third form
-  layers::Norm copy_;        // of those that read layers; norms nothing
+  layers::Norm model_norm_;   // unbound: the third form
+  layers::Norm states_norm_;  // of what the model's norm gave; unbound: nothing norms that again
+  layers::Norm copy_;         // of those that read layers; norms nothing
   ops::Bound<ops::Norm> read_norm_;
   std::vector<ops::Tensor> read_norms_;  // its weights, of columns side by side; may be empty
   layers::Norm output_norm_;             // in place; unbound where nothing is normed again

@@ -58,7 +58,10 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
     tensors.push_back(tensor);
   }
   SLUICE_ASSIGN_OR_RETURN(const typename Op::Args args, generated.args(target, tensors));
-  SLUICE_RETURN_IF_ERROR(implementation.run(*target.stream, generated.desc, args));
+  const device::DeviceFacts facts =
+      target.device == nullptr ? device::DeviceFacts() : target.device->facts();
+  const Bound<Op> bound(&implementation, generated.desc, facts);
+  SLUICE_RETURN_IF_ERROR(bound(*target.stream, args));
   SLUICE_RETURN_IF_ERROR(target.stream->Synchronize());
   if (target.device == nullptr) return OkStatus();
   std::vector<device::CopyItem> items;

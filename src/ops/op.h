@@ -11,6 +11,7 @@
 #include <any>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "device/device.h"
 #include "ops/call_list.h"
 #include "ops/call_observer.h"
+#include "ops/kept.h"
 #include "sluice/status.h"
 
 namespace sluice::ops {
@@ -56,7 +58,7 @@ template <class Op>
 struct Implementation {
   std::string_view name;  // <arch>_<dtype>_<op>[_<variant>], or ref_<op>
   Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
-  Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
+  Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&) = nullptr;
   Arithmetic arithmetic = Arithmetic::kAsReference;
   // Where the device has graphs: kFull if they may hold `run`. Another one, as one that waits for
   // the device or chooses by what it finds in memory, runs between them.
@@ -67,6 +69,9 @@ struct Implementation {
   // The device memory that a call takes from its stream beside its tensors, at most. Null: none.
   size_t (*scratch_bytes)(const typename Op::Desc&, const StepLimits&,
                           const device::DeviceFacts&) = nullptr;
+  // What each binding keeps between its calls, which go to it instead of `run`; `run` is null then.
+  // Null: nothing.
+  std::shared_ptr<Kept<Op>> (*keep)(const typename Op::Desc&, const device::DeviceFacts&) = nullptr;
 };
 
 // What the references answer, whatever the descriptor.
@@ -153,13 +158,17 @@ class OpTable {
   std::map<std::string, std::string, std::less<>> forced_;
 };
 
-// An op with its implementation chosen. Copyable; the table must outlive it.
+// An op with its implementation chosen, and what that keeps for it. Copies share what is kept: one
+// thread at a time calls them. The table must outlive it.
 template <class Op>
 class Bound {
  public:
   Bound() = default;
-  Bound(const Implementation<Op>* implementation, typename Op::Desc desc)
-      : implementation_(implementation), desc_(std::move(desc)) {}
+  Bound(const Implementation<Op>* implementation, typename Op::Desc desc,
+        const device::DeviceFacts& facts)
+      : implementation_(implementation), desc_(std::move(desc)) {
+    if (implementation->keep != nullptr) kept_ = implementation->keep(desc_, facts);
+  }
 
   Status operator()(device::Stream& stream, const typename Op::Args& args) const {
     if (stream.lists_calls()) {
@@ -169,7 +178,7 @@ class Bound {
       return OkStatus();
     }
     if (stream.observer() != nullptr) return Observed(stream, args);
-    SLUICE_RETURN_IF_ERROR(implementation_->run(stream, desc_, args));
+    SLUICE_RETURN_IF_ERROR(Run(stream, args));
     if (!stream.checks_each_op()) return OkStatus();
     return stream.Synchronize().WithContext(implementation_->name);
   }
@@ -179,15 +188,20 @@ class Bound {
   const typename Op::Desc& desc() const { return desc_; }
 
  private:
+  Status Run(device::Stream& stream, const typename Op::Args& args) const {
+    return kept_ != nullptr ? kept_->Run(stream, desc_, args)
+                            : implementation_->run(stream, desc_, args);
+  }
   Status Observed(device::Stream& stream, const typename Op::Args& args) const {
     const CallOf<Op> call(implementation_->name, desc_, args);
     SLUICE_RETURN_IF_ERROR(stream.observer()->Before(stream, call));
-    SLUICE_RETURN_IF_ERROR(implementation_->run(stream, desc_, args));
+    SLUICE_RETURN_IF_ERROR(Run(stream, args));
     return stream.observer()->Behind(stream, call);
   }
 
   const Implementation<Op>* implementation_ = nullptr;
   typename Op::Desc desc_;
+  std::shared_ptr<Kept<Op>> kept_;
 };
 
 // kUnimplemented with every implementation's reason when none takes `desc`, or, where the device
@@ -213,7 +227,7 @@ Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
         };
       }
       if (records != nullptr) records->push_back(std::move(record));
-      return Bound<Op>(&candidate, desc);
+      return Bound<Op>(&candidate, desc, table.facts());
     }
     record.declined.push_back(StrCat(candidate.name, ": ", support.reason));
   }

@@ -79,6 +79,85 @@ TEST(SlowFallbacks, AreWhatImplementationsSayOfThemselves) {
                                 HasSubstr("rows of 64 alone"))));
 }
 
+// Says in the width of a call's x how many calls of its binding there have been.
+class Counting final : public Kept<Norm> {
+ public:
+  Status Run(device::Stream&, const Norm::Desc&, const Norm::Args& args) override {
+    *args.x.ptr<float>() = static_cast<float>(++calls_);
+    return OkStatus();
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+// Does nothing itself.
+class IdleStream final : public device::Stream {
+ public:
+  Status Synchronize() override { return OkStatus(); }
+  Status Record(device::Event&) override { return OkStatus(); }
+  Status Wait(device::Event&) override { return OkStatus(); }
+  Status CallOnHost(std::function<Status()> call) override { return call(); }
+};
+
+TEST(Bind, EachBindingKeepsItsOwnAndCopiesShareIt) {
+  const device::DeviceFacts facts;
+  OpTable table(&facts);
+  table.Add<Norm>(
+      {.name = "counting_norm",
+       .supports = [](const Norm::Desc&, const device::DeviceFacts&) { return Support::Yes(); },
+       .keep = &Keep<Counting, Norm>});
+  const Bound<Norm> first = Bind<Norm>(table, {.hidden = 64}).value();
+  const Bound<Norm> second = Bind<Norm>(table, {.hidden = 64}).value();
+  const Bound<Norm> copy = first;
+  IdleStream stream;
+  float calls = 0;
+  Norm::Args args;
+  args.x.data = reinterpret_cast<std::byte*>(&calls);
+  const auto after = [&](const Bound<Norm>& bound, device::Stream& on) {
+    EXPECT_TRUE(bound(on, args).ok());
+    return calls;
+  };
+  EXPECT_EQ(after(first, stream), 1);
+  EXPECT_EQ(after(first, stream), 2);
+  EXPECT_EQ(after(second, stream), 1);
+  EXPECT_EQ(after(copy, stream), 3);
+  CallList list;  // whose calls are made later, by copies
+  EXPECT_EQ(after(first, list), 3);
+  ASSERT_EQ(list.calls().size(), 1u);
+  EXPECT_TRUE(list.calls()[0].make(stream).ok());
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(LastValue, IsMadeOnceForAKeyAndAnewForAnother) {
+  LastValue<int, std::string> last;
+  int made = 0;
+  const auto of = [&](int key) {
+    return *last.Of(key,
+                    [&] {
+                      ++made;
+                      return std::to_string(key);
+                    })
+                .value();
+  };
+  EXPECT_EQ(of(0), "0");  // though the key is the one that an empty value has
+  EXPECT_EQ(of(0), "0");
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(of(7), "7");
+  EXPECT_EQ(of(0), "0");
+  EXPECT_EQ(made, 3);
+}
+
+TEST(LastValue, AnErrorLeavesNothingBehind) {
+  LastValue<int, int> last;
+  ASSERT_TRUE(last.Of(1, [] { return 10; }).ok());
+  const auto fails = [] { return Result<int>(InvalidArgument("no")); };
+  EXPECT_FALSE(last.Of(2, fails).ok());
+  EXPECT_FALSE(last.Of(2, fails).ok());
+  EXPECT_EQ(*last.Of(1, [] { return 11; }).value(), 11);
+  EXPECT_EQ(*last.Of(1, fails).value(), 11);
+}
+
 TEST(Bind, AnOpThatTheDeviceLacksAsksForAnotherDevice) {
   device::DeviceFacts facts;
   facts.id = {device::DeviceKind::kCuda, 1};

@@ -1,6 +1,7 @@
 #include "weights/manifest.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/check.h"
 #include "base/str_cat.h"
@@ -83,23 +84,45 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
   return OkStatus();
 }
 
+bool IsIn(const ParamSource& wanted, const files::TensorSource& source) {
+  return source.Find(wanted.name) != nullptr || Int4Matrix::IsIn(wanted.name, source) ||
+         Mxfp4Matrix::IsIn(wanted.name, source) || Nvfp4Matrix::IsIn(wanted.name, source);
+}
+
+bool IsComplete(const SourceList& list, const files::TensorSource& source) {
+  return std::all_of(list.begin(), list.end(),
+                     [&](const ParamSource& wanted) { return IsIn(wanted, source); });
+}
+
+const std::vector<SourceList>& AlternativesOf(const ParamSpec& spec, Naming naming) {
+  return naming == Naming::kGguf ? spec.gguf : spec.hugging_face;
+}
+
 // The first alternative whose tensors are all there, or nullptr.
 const SourceList* Choose(const std::vector<SourceList>& alternatives,
                          const files::TensorSource& source) {
   for (const SourceList& list : alternatives) {
-    bool complete = true;
-    for (const ParamSource& wanted : list) {
-      complete &= source.Find(wanted.name) != nullptr || Int4Matrix::IsIn(wanted.name, source) ||
-                  Mxfp4Matrix::IsIn(wanted.name, source) || Nvfp4Matrix::IsIn(wanted.name, source);
-    }
-    if (complete) return &list;
+    if (IsComplete(list, source)) return &list;
   }
   return nullptr;
 }
 
+// Which spelling a file has, where one parameter cannot tell because it is missing: that of most of
+// the others, as far as they have as many.
+size_t SpellingOf(std::span<const ParamSpec> specs, size_t spellings,
+                  const files::TensorSource& source, Naming naming) {
+  std::vector<int> votes(spellings);
+  for (const ParamSpec& spec : specs) {
+    const auto& alternatives = AlternativesOf(spec, naming);
+    if (alternatives.size() != spellings) continue;
+    for (size_t i = 0; i < spellings; ++i) votes[i] += IsComplete(alternatives[i], source);
+  }
+  return static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+}
+
 Status Missing(const ParamSpec& spec, const SourceList& list, const files::TensorSource& source) {
   for (const ParamSource& wanted : list) {
-    if (source.Find(wanted.name) != nullptr) continue;
+    if (IsIn(wanted, source)) continue;
     return BadModel(StrCat("the model's files have no tensor \"", wanted.name, "\", needed for ",
                            spec.name, "; the download may be incomplete"));
   }
@@ -164,19 +187,21 @@ void PutInSlots(ResolvedParam* resolved) {
   spec.stored_experts = std::exchange(spec.experts, slots);
 }
 
-}  // namespace
-
-Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
-                              Naming naming,
-                              const std::optional<files::F8Quantization>& quantization) {
-  const auto& alternatives = naming == Naming::kGguf ? spec.gguf : spec.hugging_face;
+// One of `specs`.
+Result<ResolvedParam> ResolveOne(const ParamSpec& spec, std::span<const ParamSpec> specs,
+                                 const files::TensorSource& source, Naming naming,
+                                 const std::optional<files::F8Quantization>& quantization) {
+  const auto& alternatives = AlternativesOf(spec, naming);
   CHECK(!alternatives.empty(), spec.name, " has no source");
   ResolvedParam resolved;
   resolved.spec = spec;
   resolved.add_one = spec.hugging_face_adds_one && naming == Naming::kHuggingFace;
   resolved.negated_log = spec.hugging_face_log && naming == Naming::kHuggingFace;
   const SourceList* list = Choose(alternatives, source);
-  if (list == nullptr) return Missing(spec, alternatives.front(), source);
+  if (list == nullptr) {
+    const size_t spelling = SpellingOf(specs, alternatives.size(), source, naming);
+    return Missing(spec, alternatives[spelling], source);
+  }
 
   resolved.sources = *list;
   int64_t rows = 0;
@@ -216,6 +241,14 @@ Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& 
   return resolved;
 }
 
+}  // namespace
+
+Result<ResolvedParam> Resolve(const ParamSpec& spec, const files::TensorSource& source,
+                              Naming naming,
+                              const std::optional<files::F8Quantization>& quantization) {
+  return ResolveOne(spec, {&spec, 1}, source, naming, quantization);
+}
+
 ParamSpec Unresolved(ParamSpec spec) {
   if (spec.stored_experts == 0) return spec;
   spec.rows = spec.rows / spec.experts * spec.stored_experts;
@@ -228,7 +261,8 @@ Result<std::vector<ResolvedParam>> Resolve(
     const std::optional<files::F8Quantization>& quantization) {
   std::vector<ResolvedParam> all;
   for (const ParamSpec& spec : specs) {
-    SLUICE_ASSIGN_OR_RETURN(ResolvedParam resolved, Resolve(spec, source, naming, quantization));
+    SLUICE_ASSIGN_OR_RETURN(ResolvedParam resolved,
+                            ResolveOne(spec, specs, source, naming, quantization));
     all.push_back(std::move(resolved));
   }
   return all;

@@ -26,6 +26,31 @@ TEST(Manifest, MissingTensorIsNamed) {
   EXPECT_THAT(resolved.status().message(), HasSubstr("no tensor \"k\", needed for qkv"));
 }
 
+// A file has one of two spellings: the tensor that it lacks is named in its own, wherever in the
+// list it stands, and whatever tensors both spellings share.
+TEST(Manifest, AMissingTensorIsNamedAsTheFileSpellsTheOthers) {
+  const auto spelled = [](const std::string& name) {
+    ParamSpec spec = Matrix(name, 2, {{"middle." + name, 2}});
+    spec.hugging_face.push_back({{"layers.0." + name, 2}});
+    return spec;
+  };
+  ParamSpec shared = Matrix("join", 2, {{"join", 2}});
+  shared.hugging_face.push_back({{"join", 2}});
+  const std::vector<ParamSpec> specs = {shared, spelled("up"), spelled("down"), spelled("gate")};
+  for (const std::string prefix : {"middle.", "layers.0."}) {
+    for (const std::string missing : {"up", "down", "gate"}) {
+      FakeSource source;
+      source.AddF32("join", {2, 2}, Ramp(4, 0));
+      for (const std::string name : {"up", "down", "gate"})
+        if (name != missing) source.AddF32(prefix + name, {2, 2}, Ramp(4, 0));
+      const auto resolved = Resolve(specs, source, Naming::kHuggingFace);
+      ASSERT_FALSE(resolved.ok());
+      EXPECT_THAT(resolved.status().message(),
+                  HasSubstr("no tensor \"" + prefix + missing + "\", needed for " + missing));
+    }
+  }
+}
+
 TEST(Manifest, ShapeThatDoesNotFitNamesBothShapes) {
   FakeSource source;
   source.AddF32("q", {4, 3}, Ramp(12, 0)).AddF32("k", {2, 2}, Ramp(4, 0));

@@ -23,7 +23,7 @@ constexpr double kInt4Tolerance = 0.06;
 // EAGLE's first form one that has learned, with a bias of the product that joins what it reads, and
 // one with two layers, biases of attention and an embedding of its own. Of parallel EAGLE's form as
 // of EAGLE-3's, but the one that has learned has two layers. And of each form one in the format of
-// speculators, with random weights.
+// speculators, with random weights. Of EAGLE's first form in either format one with added norms.
 class EagleGolden : public HeadGolden {
  protected:
   EagleGolden() : next_(prompt_.begin() + 1, prompt_.end()) {
@@ -145,7 +145,8 @@ INSTANTIATE_TEST_SUITE_P(All, EagleInt4Golden, ::testing::Values("eagle3_int4"),
 
 INSTANTIATE_TEST_SUITE_P(All, EagleGolden,
                          ::testing::Values("eagle3", "eagle3_own", "eagle1", "eagle1_own", "block",
-                                           "block_own", "speculators_eagle", "speculators_eagle3",
+                                           "block_own", "eagle1_norms", "speculators_eagle",
+                                           "speculators_eagle_norms", "speculators_eagle3",
                                            "speculators_peagle"),
                          [](const auto& of) { return std::string(of.param); });
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two heads of EAGLE's first form for the model of eagle3.py, in the files that SafeAILab publishes.
+"""Three heads of EAGLE's first form for the model of eagle3.py, in the files that SafeAILab publishes.
 
 Usage: python tools/golden/eagle1.py      (needs tools/golden/requirements.txt, and what eagle3.py wrote)
 
@@ -9,8 +9,11 @@ model's final norm gave at position i behind the embedding of token i + 1, both 
 its first layer has no norm before the attention, and what its last layer gives goes to the model's output
 matrix without a norm, and is what it reads when it is applied again. One head learns the language of
 mimo.py, so that a test sees it when the head is fed the wrong states; the other has random weights, two
-layers, biases of queries, keys and values and an embedding of its own. Writes tests/golden/drafts/eagle1
-and eagle1_own; tests/golden/README.md tells what is in there.
+layers, biases of queries, keys and values and an embedding of its own. The third, with random weights too, has
+the norms that vLLM's research on HASS added to the form (speculators, research/hass/model/llama_eagle_full_grad.py):
+of the embedding and of the states before they are joined, and of what goes to the output matrix, which the head
+reads unnormed when it is applied again. Writes tests/golden/drafts/eagle1, eagle1_own and eagle1_norms;
+tests/golden/README.md tells what is in there.
 """
 import os
 import shutil
@@ -28,9 +31,9 @@ from models import TOKENS, write_json
 
 
 class Layer(torch.nn.Module):
-    def __init__(self, config, index, bias):
+    def __init__(self, config, index, bias, norm=False):
         super().__init__()
-        if index > 0:
+        if index > 0 or norm:
             self.input_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.self_attn = LlamaAttention(config, index)
         if bias:
@@ -47,21 +50,29 @@ class Layer(torch.nn.Module):
 
 
 class Head(torch.nn.Module):
-    def __init__(self, config, fc_bias, attention_bias):
+    def __init__(self, config, fc_bias, attention_bias, norms=()):
+        """`norms`: of "embed", "hidden", "layer" and "lm_head" those that it adds to the form."""
         super().__init__()
         self.fc = torch.nn.Linear(2 * config.hidden_size, config.hidden_size, bias=fc_bias)
+        for name in norms:
+            if name != "layer":
+                setattr(self, name + "_layernorm",
+                        LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps))
         self.layers = torch.nn.ModuleList(
-            [Layer(config, i, attention_bias) for i in range(config.num_hidden_layers)])
+            [Layer(config, i, attention_bias, "layer" in norms) for i in range(config.num_hidden_layers)])
         self.angles = [LlamaRotaryEmbedding(config)]  # none of its parameters
 
     def forward(self, model, embedded, states):
         """`states` beside the embeddings of one token further; log-probs, and what it gives itself."""
-        x, length = self.fc(torch.cat([embedded, states], dim=-1)), states.shape[1]
+        norm = lambda name, x: getattr(self, name + "_layernorm")(x) if hasattr(
+            self, name + "_layernorm") else x
+        joined = torch.cat([norm("embed", embedded), norm("hidden", states)], dim=-1)
+        x, length = self.fc(joined), states.shape[1]
         mask = torch.full((length, length), float("-inf"), dtype=x.dtype).triu(1)[None, None]
         angles = self.angles[0](x, torch.arange(length)[None])
         for layer in self.layers:
             x = layer(x, mask, angles)
-        return torch.log_softmax(model.lm_head(x), dim=-1), x
+        return torch.log_softmax(model.lm_head(norm("lm_head", x)), dim=-1), x
 
 
 def run_model(model, ids):
@@ -175,6 +186,16 @@ def main():
     embedding = torch.nn.Embedding(deep.vocab_size, deep.hidden_size)
     embedding.weight.data.copy_(torch.randn(embedding.weight.shape, generator=generator))
     write_head("eagle1_own", "LlamaForCausalLMEagle", deep, model, head, embedding, ids, pickled=True)
+    write_norms(model, ids)
+
+
+def write_norms(model, ids):
+    config = head_config(num_hidden_layers=1)
+    head = Head(config, fc_bias=True, attention_bias=False, norms=("embed", "hidden", "lm_head"))
+    randomize_head(head, SEED + 10)
+    for parameter in head.parameters():
+        parameter.data.copy_(parameter.data.bfloat16().float())
+    write_head("eagle1_norms", "LlamaForCausalLM", config, model, head, model.model.embed_tokens, ids)
 
 
 if __name__ == "__main__":

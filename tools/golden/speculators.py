@@ -8,8 +8,9 @@ src/speculators/models/eagle3 and peagle, and models/eagle.py of its version 0.2
 in BF16: one of EAGLE-3's form with a layer of Qwen3's, a vocabulary cut short, and norms: of all that
 it reads, of the states that its residual stream begins with, and of what it gives before it reads that;
 one of parallel EAGLE's form with two layers of Qwen3's, a norm for each layer of the model that it reads,
-and an embedding of its own; and one of EAGLE's first form, whose names this library spells in its own way. Writes
-tests/golden/drafts/speculators_*; tests/golden/README.md tells what is in there.
+and an embedding of its own; and two of EAGLE's first form, whose names this library spells in its own way, without
+and with the norms that it adds ("layernorms"): of the embedding, before the attention of the layer, and before the
+output matrix. Writes tests/golden/drafts/speculators_*; tests/golden/README.md tells what is in there.
 """
 import os
 import shutil
@@ -131,8 +132,8 @@ def round_weights(*modules):
             parameter.data.copy_(parameter.data.bfloat16().float())
 
 
-def write_folder(kind, of_head, config, tensors, given, ids):
-    folder = os.path.join(ROOT, "speculators_" + kind)
+def write_folder(kind, of_head, config, tensors, given, ids, suffix=""):
+    folder = os.path.join(ROOT, "speculators_" + kind + suffix)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     rows, drawn, drafts = given
@@ -181,18 +182,26 @@ def write_layers_head(kind, model, config, kept, ids, seed, norms, **of_head):
         config, tensors, given, ids)
 
 
-def write_first_head(model, config, ids, seed):
-    head = eagle1.Head(config, fc_bias=True, attention_bias=False)
+def write_first_head(model, config, ids, seed, norms=()):
+    head = eagle1.Head(config, fc_bias=not norms, attention_bias=False, norms=norms)
     randomize_head(head, seed)
-    head.fc.weight.data.mul_(0.25)  # no norm stands before the logits, which would be very large
+    if not norms:
+        head.fc.weight.data.mul_(0.25)  # no norm stands before the logits, which would be very large
     round_weights(head)
     given = exactly(lambda: eagle1.drafts_of(model, head, model.model.embed_tokens, ids),
                     (head, model, head.angles[0]))
-    tensors = {name.replace("fc.", "fusion_fc.").replace("layers.0.", "transformer."): tensor
-               for name, tensor in head.state_dict().items()}
-    write_folder("eagle", {"architectures": ["EagleSpeculator"], "fusion_bias": True,
-                           "layernorms": False, "transformer_layer_architecture": "LlamaDecoderLayer"},
-                 config, tensors, given, ids)
+    spelled = [("fc.", "fusion_fc."), ("layers.0.", "transformer."),
+               ("embed_layernorm", "embedding_layernorm"),
+               ("lm_head_layernorm", "pre_lm_head_layernorm")]
+    tensors = {}
+    for name, tensor in head.state_dict().items():
+        for ours, theirs in spelled:
+            name = theirs + name.removeprefix(ours) if name.startswith(ours) else name
+        tensors[name] = tensor
+    write_folder("eagle", {"architectures": ["EagleSpeculator"], "fusion_bias": not norms,
+                           "layernorms": bool(norms),
+                           "transformer_layer_architecture": "LlamaDecoderLayer"},
+                 config, tensors, given, ids, "_norms" if norms else "")
 
 
 def main():
@@ -223,6 +232,7 @@ def main():
                       architectures=["PEagleDraftModel"], mask_token_id=MASK)
     llama = head_config(transformers.LlamaConfig, num_hidden_layers=1)
     write_first_head(model, llama, ids, SEED + 9)
+    write_first_head(model, llama, ids, SEED + 11, norms=("embed", "layer", "lm_head"))
 
 
 if __name__ == "__main__":

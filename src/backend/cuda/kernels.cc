@@ -117,4 +117,27 @@ Result<const Kernel*> Kernels::Find(std::string_view module, std::string_view fu
   return kernel;
 }
 
+size_t KnownKernels::PlaceOf(std::string_view function) {
+  const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(function.data()));
+  return address * 0x9e3779b97f4a7c15u >> 56;
+}
+
+const Kernel* KnownKernels::Find(std::string_view module, std::string_view function,
+                                 std::span<const size_t> param_bytes, unsigned shared_bytes) const {
+  const Entry& entry = entries_[PlaceOf(function)];
+  if (entry.kernel == nullptr || shared_bytes > entry.shared_bytes) return nullptr;
+  const std::string_view name = entry.kernel->name;
+  if (entry.module_bytes != module.size() || !name.starts_with(module) ||
+      name.substr(module.size() + 1) != function)
+    return nullptr;
+  const std::vector<size_t>& bytes = entry.kernel->param_bytes;
+  const bool same = std::equal(param_bytes.begin(), param_bytes.end(), bytes.begin(), bytes.end());
+  return same ? entry.kernel : nullptr;
+}
+
+void KnownKernels::Add(std::string_view module, std::string_view function, unsigned shared_bytes,
+                       const Kernel* kernel) {
+  entries_[PlaceOf(function)] = {kernel, module.size(), shared_bytes};
+}
+
 }  // namespace sluice::cuda

@@ -1,6 +1,7 @@
 // The kernels of one device, loaded from the program's modules when first used. Thread-safe.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -57,6 +58,30 @@ class Kernels {
   unsigned unit_shared_bytes_ = 0;
   std::mutex mutex_;
   std::map<std::string, Loaded, std::less<>> modules_;  // guarded by mutex_
+};
+
+// Kernels that one stream has launched, which its next launches find without a lock. One thread.
+class KnownKernels {
+ public:
+  // Null: it was not launched before with these parameters and so much dynamic shared memory, or
+  // another one took its place since.
+  const Kernel* Find(std::string_view module, std::string_view function,
+                     std::span<const size_t> param_bytes, unsigned shared_bytes) const;
+  // `kernel` is that of the module and the function and may use `shared_bytes`.
+  void Add(std::string_view module, std::string_view function, unsigned shared_bytes,
+           const Kernel* kernel);
+
+ private:
+  // By where the function's name lies: most names are constants of the program. Those that are not
+  // may lie where another one did, so a name is compared before it counts.
+  static constexpr size_t kPlaces = 256;
+  static size_t PlaceOf(std::string_view function);
+  struct Entry {
+    const Kernel* kernel = nullptr;
+    size_t module_bytes = 0;  // of the kernel's name, before the slash
+    unsigned shared_bytes = 0;
+  };
+  std::array<Entry, kPlaces> entries_;
 };
 
 }  // namespace sluice::cuda

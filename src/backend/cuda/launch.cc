@@ -11,9 +11,13 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
   if (shape.grid.empty()) return OkStatus();
   CudaStream& cuda = AsCuda(stream);
   SLUICE_RETURN_IF_ERROR(cuda.Enter());
-  SLUICE_ASSIGN_OR_RETURN(
-      const Kernel* const kernel,
-      cuda.home().kernels->Find(id.module, id.function, param_bytes, shape.shared_bytes));
+  KnownKernels& known = cuda.known_kernels();
+  const Kernel* kernel = known.Find(id.module, id.function, param_bytes, shape.shared_bytes);
+  if (kernel == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(
+        kernel, cuda.home().kernels->Find(id.module, id.function, param_bytes, shape.shared_bytes));
+    known.Add(id.module, id.function, shape.shared_bytes, kernel);
+  }
   // Thread blocks may start before the kernel in front has ended: each kernel waits for its inputs
   // by itself (simt/dependence.cuh).
   std::array<CUlaunchAttribute, 3> attributes = {};

@@ -92,6 +92,7 @@ class CudaStream : public device::Stream {
   Status Call(CUresult result, std::string_view what);
   // As Call, of a kernel's launch.
   Status Launched(CUresult result, const Kernel& kernel);
+  KnownKernels& known_kernels() { return known_kernels_; }
   void AddKernels(uint64_t kernels) { counts_.kernels += kernels; }
 
   // Between the two, work is recorded instead of done, and counted in captured_kernels() alone.
@@ -114,6 +115,7 @@ class CudaStream : public device::Stream {
   const StreamHome home_;
   const CUstream stream_;
   const Kernel* last_kernel_ = nullptr;
+  KnownKernels known_kernels_;
   device::SubmitCounts counts_;
   bool capturing_ = false;
   device::SubmitCounts before_capture_;

@@ -27,6 +27,14 @@ Status Launch(device::Stream& stream, const KernelId& kernel, std::string_view o
   return AsXpu(stream).Launch(kernel, options, shape, args);
 }
 
+// As Launch, by a kernel that `slot` keeps.
+template <class... Params>
+Status LaunchKept(device::Stream& stream, KernelSlot& slot, const KernelId& kernel,
+                  std::string_view options, const LaunchShape& shape, const Params&... params) {
+  const std::array<KernelArg, sizeof...(Params)> args = {ArgOf(params)...};
+  return AsXpu(stream).Launch(kernel, options, shape, args, &slot);
+}
+
 // Says how the launch just made makes its rows, for a linear that can do as much itself.
 inline void NoteMaker(device::Stream& stream, const RowMaker& maker) {
   RecordedLaunch* last = AsXpu(stream).last_recorded();

@@ -1,6 +1,7 @@
 #include "backend/xpu/stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -40,6 +41,11 @@ Status SetArgs(cl_kernel kernel, std::string_view name, std::span<const KernelAr
 std::string Waiting(std::string_view what, const char* kernel) {
   return StrCat("waiting for ", what,
                 kernel == nullptr ? "" : StrCat("; the last kernel launched was ", kernel));
+}
+
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
 }
 
 }  // namespace
@@ -118,7 +124,7 @@ Result<std::unique_ptr<device::Stream>> XpuStream::Create(std::shared_ptr<Contex
 }
 
 XpuStream::XpuStream(std::shared_ptr<Context> context, cl_command_queue queue, bool checks_each_op)
-    : Stream(checks_each_op), context_(std::move(context)), queue_(queue) {}
+    : Stream(checks_each_op), context_(std::move(context)), queue_(queue), number_(NextNumber()) {}
 
 XpuStream::~XpuStream() {
   Cl().Finish(queue_);
@@ -188,19 +194,28 @@ Result<cl_kernel> XpuStream::MakeKernel(const KernelId& id, std::string_view opt
 }
 
 Result<cl_kernel> XpuStream::KeptKernel(const KernelId& id, std::string_view options,
-                                        std::span<const KernelArg> args) {
+                                        std::span<const KernelArg> args, KernelSlot* slot) {
+  constexpr size_t kArgsMax = 64;
+  uint64_t nulls = 0;
+  if (args.size() > kArgsMax) slot = nullptr;
+  for (size_t i = 0; slot != nullptr && i < args.size(); ++i) {
+    nulls |= uint64_t{args[i].is_null()} << i;
+  }
+  if (slot != nullptr && slot->stream == number_ && slot->nulls == nulls) return slot->kernel;
   kernel_key_.assign(id.program).append(1, ' ').append(id.function).append(1, ' ').append(options);
   kernel_key_.append(1, ' ');
   for (const KernelArg& arg : args) kernel_key_.append(1, arg.is_null() ? '0' : '1');
-  const auto found = kernels_.find(kernel_key_);
-  if (found != kernels_.end()) return found->second;
-  SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, MakeKernel(id, options));
-  kernels_.emplace(kernel_key_, kernel);
-  return kernel;
+  auto found = kernels_.find(kernel_key_);
+  if (found == kernels_.end()) {
+    SLUICE_ASSIGN_OR_RETURN(const cl_kernel kernel, MakeKernel(id, options));
+    found = kernels_.emplace(kernel_key_, kernel).first;
+  }
+  if (slot != nullptr) *slot = {number_, nulls, found->second};
+  return found->second;
 }
 
 Status XpuStream::Launch(const KernelId& id, std::string_view options, const LaunchShape& shape,
-                         std::span<const KernelArg> args) {
+                         std::span<const KernelArg> args, KernelSlot* slot) {
   if (shape.groups.empty()) return OkStatus();
   RecordedLaunch launch;
   launch.name = id.function;
@@ -215,7 +230,7 @@ Status XpuStream::Launch(const KernelId& id, std::string_view options, const Lau
     recording_->push_back(launch);
     return SetArgs(launch.kernel, id.function, args);
   }
-  SLUICE_ASSIGN_OR_RETURN(launch.kernel, KeptKernel(id, options, args));
+  SLUICE_ASSIGN_OR_RETURN(launch.kernel, KeptKernel(id, options, args, slot));
   SLUICE_RETURN_IF_ERROR(SetArgs(launch.kernel, id.function, args));
   return Replay(launch);
 }

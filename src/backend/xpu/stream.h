@@ -32,6 +32,14 @@ struct KernelId {
   const char* function;  // the kernel in it
 };
 
+// Where a caller keeps the kernel that a stream gave it, one for each program, function and
+// options: a launch on the same stream with the same pointers null then looks nothing up.
+struct KernelSlot {
+  uint64_t stream = 0;  // XpuStream's number; 0: none yet
+  uint64_t nulls = 0;   // by argument, whether it is a null pointer
+  cl_kernel kernel = nullptr;
+};
+
 class XpuEvent : public device::Event {
  public:
   // `timed`: the driver tells when it happened, by the host's clock.
@@ -82,9 +90,9 @@ class XpuStream : public device::Stream {
   // Waits for the queue, and calls.
   Status CallOnHost(std::function<Status()> call) override;
 
-  // Runs or records a kernel. No groups: nothing.
+  // Runs or records a kernel. No groups: nothing. `slot`: null where nobody keeps the kernel.
   Status Launch(const KernelId& id, std::string_view options, const LaunchShape& shape,
-                std::span<const KernelArg> args);
+                std::span<const KernelArg> args, KernelSlot* slot = nullptr);
   // At least `bytes` for the op that runs now, aligned to 256; the next call may give the same
   // memory. kFailedPrecondition when it would have to grow while a region is captured.
   Status ReserveScratch(size_t bytes) override;
@@ -136,7 +144,7 @@ class XpuStream : public device::Stream {
   Result<cl_kernel> MakeKernel(const KernelId& id, std::string_view options);
   // One for each choice of null pointers among the arguments.
   Result<cl_kernel> KeptKernel(const KernelId& id, std::string_view options,
-                               std::span<const KernelArg> args);
+                               std::span<const KernelArg> args, KernelSlot* slot);
   Result<std::byte*> Staging(size_t bytes);
   // Stops the host until all that is on the queue is done.
   Status Drain();
@@ -150,6 +158,7 @@ class XpuStream : public device::Stream {
 
   const std::shared_ptr<Context> context_;
   const cl_command_queue queue_;
+  const uint64_t number_;  // of all streams of the process, from 1
   std::unordered_map<std::string, cl_kernel> kernels_;
   std::string kernel_key_;  // kept, so that a launch allocates nothing
   std::shared_ptr<OwnedMemory> scratch_, counters_;

@@ -114,6 +114,10 @@ std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config) {
   list.JoinRead(config.read_width() + (third ? 0 : hidden), config.join_bias);
   list.ReadNorms(config.read_width(), config.read_norms());
   if (config.form == files::EagleForm::kParallel) list.MaskHidden(config.read_width());
+  list.NamedNorm("token_norm", config.added_norms.embedding);
+  list.NamedNorm("hidden_norm", config.added_norms.states);
+  list.NamedNorm("layers.0.input_norm", config.added_norms.first_layer);
+  list.NamedNorm("output_norm", config.added_norms.output);
   for (int i = 0; i < config.layer.num_layers; ++i) {
     if (third && i == 0) {
       list.Norm(i, "token_norm", "input_layernorm", "");

@@ -268,6 +268,12 @@ void ParamList::JoinRead(int64_t columns, bool bias) {
   added.hugging_face.push_back({{"fusion_fc.bias", added.rows}});
 }
 
+void ParamList::NamedNorm(const char* name, const std::string& tensor) {
+  if (tensor.empty()) return;
+  AddTop(name, ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder, tensor, "")
+      .hugging_face = {{{tensor, config_.hidden_size}}};
+}
+
 void ParamList::JoinedNorm() {
   AddTop("joined_norm", ParamRole::kNorm, config_.hidden_size, 0, &Prefix::decoder,
          "hidden_norm.weight", "");

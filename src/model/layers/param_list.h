@@ -108,6 +108,8 @@ class ParamList {
 
   // "fc": from what a head of EAGLE's form reads, side by side, to its residual stream.
   void JoinRead(int64_t columns, bool bias);
+  // A norm as wide as hidden states whose tensor the config names; without a name nothing.
+  void NamedNorm(const char* name, const std::string& tensor);
 
   // "joined_norm": of what that product gives, where the layers read it alone.
   void JoinedNorm();

@@ -56,10 +56,6 @@ Result<LogitsHead> LogitsHead::Make(const Binder& of_norm, const std::string& fi
   return Make(of_norm, final_norm, /*of_hidden=*/true, of_output);
 }
 
-Result<LogitsHead> LogitsHead::MakeWithoutNorm(const Binder& binder) {
-  return Make(binder, "", /*of_hidden=*/true, binder);
-}
-
 Result<LogitsHead> LogitsHead::Make(const Binder& of_norm, const std::string& final_norm,
                                     bool of_hidden, const Binder& of_output) {
   const Binder& binder = of_output;

@@ -37,11 +37,10 @@ class LogitsHead {
  public:
   // `final_norm`: its parameter; empty where hidden states arrive normed.
   static Result<LogitsHead> Make(const Binder& binder, const std::string& final_norm);
-  // The output matrix and its soft cap are of another model than the norm.
+  // The output matrix and its soft cap are of another model than the norm; without a name nothing
+  // is normed.
   static Result<LogitsHead> Make(const Binder& of_norm, const std::string& final_norm,
                                  const Binder& of_output);
-  // Of a.hidden as it is: no norm stands before the output matrix.
-  static Result<LogitsHead> MakeWithoutNorm(const Binder& binder);
   // Of a.hidden, or of a.normed without a final norm. Writes a.last and a.last_normed; logits
   // [rows, vocab]. Zero rows do nothing.
   Status operator()(device::Stream& stream, const DeviceBatch& batch, const Activations& a,

@@ -17,6 +17,7 @@ enum class AttentionProducts { kF32, kF16, kBF16 };
 // The sizes of a call's tensors.
 struct AttentionSizes {
   int64_t tokens = 0, sequences = 0, blocks_max = 0;
+  bool operator==(const AttentionSizes&) const = default;
 };
 
 // The kernel for sequences of many query rows, which leaves the others to the one that takes all.

@@ -57,29 +57,44 @@ Result<TensorMap> MapPages(const Attention::Desc& desc, const AttentionParams& p
        .box = {static_cast<uint32_t>(128 / number), static_cast<uint32_t>(box_rows), 1, 1}});
 }
 
-Result<KvMaps> MapKv(const Attention::Desc& desc, const AttentionParams& p, int box_rows) {
-  KvMaps maps;
-  SLUICE_ASSIGN_OR_RETURN(maps.k, MapPages(desc, p, p.k, p.k_stride, box_rows));
-  SLUICE_ASSIGN_OR_RETURN(maps.v, MapPages(desc, p, p.v, p.v_stride, box_rows));
+// What the maps of a layer's KV depend on beside the descriptor.
+struct KvPlace {
+  const void *k = nullptr, *v = nullptr;
+  int64_t k_stride = 0, v_stride = 0, kernel_blocks = 0;
+  bool operator==(const KvPlace&) const = default;
+};
+using KeptMaps = ops::LastValue<KvPlace, KvMaps>;
+
+Result<const KvMaps*> MapKv(const Attention::Desc& desc, const AttentionParams& p, int box_rows,
+                            KeptMaps& kept) {
+  const auto make = [&]() -> Result<KvMaps> {
+    KvMaps maps;
+    SLUICE_ASSIGN_OR_RETURN(maps.k, MapPages(desc, p, p.k, p.k_stride, box_rows));
+    SLUICE_ASSIGN_OR_RETURN(maps.v, MapPages(desc, p, p.v, p.v_stride, box_rows));
+    return maps;
+  };
+  SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
+                          kept.Of({p.k, p.v, p.k_stride, p.v_stride, p.kernel_blocks}, make));
   return maps;
 }
 
 Status LaunchStream(device::Stream& stream, const Attention::Desc& desc, const StreamConfig& config,
-                    const AttentionParams& p) {
-  SLUICE_ASSIGN_OR_RETURN(const KvMaps maps, MapKv(desc, p, kStreamBox));
+                    const AttentionParams& p, KeptMaps& kept) {
+  SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps, MapKv(desc, p, kStreamBox, kept));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  return Launch(stream, {config.module, config.function.c_str()}, shape, p, maps);
+  return Launch(stream, {config.module, config.function.c_str()}, shape, p, *maps);
 }
 
 Status LaunchWide(device::Stream& stream, const Attention::Desc& desc, const WideConfig& config,
-                  const AttentionParams& p) {
-  SLUICE_ASSIGN_OR_RETURN(const KvMaps maps, MapKv(desc, p, std::min(p.block_tokens, kWideBlock)));
+                  const AttentionParams& p, KeptMaps& kept) {
+  SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
+                          MapKv(desc, p, std::min(p.block_tokens, kWideBlock), kept));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  return Launch(stream, {config.module, config.function.c_str()}, shape, p, maps);
+  return Launch(stream, {config.module, config.function.c_str()}, shape, p, *maps);
 }
 
 template <AttentionProducts products>
@@ -92,9 +107,15 @@ std::string_view SlowIn16Bits(const Attention::Desc& desc) {
   return desc.activation == DType::kF32 ? "" : "it multiplies without matrix instructions";
 }
 
+// The maps of a layer's KV, for the kernels that have boxes.
+struct LayerMaps {
+  KeptMaps wide, streamed;
+};
+
 // All launches of the rows that `p` is about. `plan`: null for one in scratch memory.
 Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
-                  const AttentionConfig& config, int32_t* plan, bool planned, AttentionParams p) {
+                  const AttentionConfig& config, int32_t* plan, bool planned, AttentionParams p,
+                  LayerMaps& maps) {
   if (config.thread_blocks == 0) return OkStatus();
   p.tile_rows = config.rows;
   const bool wide = config.wide.thread_blocks > 0 && RowsCopied(p) && p.kernel_blocks > 0;
@@ -116,21 +137,34 @@ Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
     SLUICE_RETURN_IF_ERROR(
         Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
   }
-  if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, desc, config.wide, p));
+  if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, desc, config.wide, p, maps.wide));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
   if (!(streams && config.stream.all))
     SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
-  if (streams) SLUICE_RETURN_IF_ERROR(LaunchStream(stream, desc, config.stream, p));
+  if (streams) SLUICE_RETURN_IF_ERROR(LaunchStream(stream, desc, config.stream, p, maps.streamed));
   const LaunchShape combine = {.grid = {config.combine_blocks},
                                .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))},
                                .shared_bytes = CombineSharedBytes(desc.head_dim)};
   return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine, p);
 }
 
+// Of one layer: the configurations for the sizes of the call before, and the maps of its KV.
 template <AttentionProducts products>
-Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention::Args& args) {
+class Calls final : public ops::Kept<Attention> {
+ public:
+  Status Run(device::Stream& stream, const Attention::Desc& desc,
+             const Attention::Args& args) override;
+
+ private:
+  ops::LastValue<AttentionSizes, AttentionConfig> config_, aside_;
+  LayerMaps maps_;
+};
+
+template <AttentionProducts products>
+Status Calls<products>::Run(device::Stream& stream, const Attention::Desc& desc,
+                            const Attention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   AttentionParams p = ParamsOf(desc, args);
   p.vector_kv = KvAligned(desc, p, 4) ? 1 : 0;
@@ -141,12 +175,16 @@ Status Run(device::Stream& stream, const Attention::Desc& desc, const Attention:
   }
   const AttentionSizes sizes = {p.tokens, p.sequences, p.blocks_max};
   const int units = FactsOf(stream).compute_units;
-  SLUICE_RETURN_IF_ERROR(LaunchRows(stream, desc, ConfigureAttention(products, desc, sizes, units),
-                                    args.plan.ptr<int32_t>(), args.planned, p));
+  const auto configure = [&] { return ConfigureAttention(products, desc, sizes, units); };
+  SLUICE_ASSIGN_OR_RETURN(const AttentionConfig* const config, config_.Of(sizes, configure));
+  SLUICE_RETURN_IF_ERROR(
+      LaunchRows(stream, desc, *config, args.plan.ptr<int32_t>(), args.planned, p, maps_));
   if (args.paths.empty()) return OkStatus();
   p.aside_of = p.sequences;
   p.sequences = p.tokens;
-  return LaunchRows(stream, desc, ConfigureAside(products, desc, sizes, units), nullptr, false, p);
+  const auto configure_aside = [&] { return ConfigureAside(products, desc, sizes, units); };
+  SLUICE_ASSIGN_OR_RETURN(const AttentionConfig* const aside, aside_.Of(sizes, configure_aside));
+  return LaunchRows(stream, desc, *aside, nullptr, false, p, maps_);
 }
 
 // Of the largest call: no size of a step makes it need less.
@@ -172,20 +210,20 @@ void RegisterAttention(ops::OpTable& table) {
   using enum AttentionProducts;
   table.Add<Attention>({.name = "sm80_bf16_attention",
                         .supports = &Supports<kBF16>,
-                        .run = &Run<kBF16>,
                         .arithmetic = ops::Arithmetic::kBf16,
-                        .scratch_bytes = &ScratchBytes<kBF16>});
+                        .scratch_bytes = &ScratchBytes<kBF16>,
+                        .keep = &ops::Keep<Calls<kBF16>, Attention>});
   table.Add<Attention>({.name = "sm80_f16_attention",
                         .supports = &Supports<kF16>,
-                        .run = &Run<kF16>,
                         .arithmetic = ops::Arithmetic::kF16,
-                        .scratch_bytes = &ScratchBytes<kF16>});
+                        .scratch_bytes = &ScratchBytes<kF16>,
+                        .keep = &ops::Keep<Calls<kF16>, Attention>});
   table.Add<Attention>({.name = "any_f32_attention",
                         .supports = &Supports<kF32>,
-                        .run = &Run<kF32>,
                         .arithmetic = ops::Arithmetic::kF32,
                         .slow = &SlowIn16Bits,
-                        .scratch_bytes = &ScratchBytes<kF32>});
+                        .scratch_bytes = &ScratchBytes<kF32>,
+                        .keep = &ops::Keep<Calls<kF32>, Attention>});
 }
 
 }  // namespace sluice::cuda

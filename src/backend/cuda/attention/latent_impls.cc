@@ -96,8 +96,17 @@ Status MakeListedRows(device::Stream& stream, const LatentAttention::Desc& desc,
   return Launch(stream, {"any_i32_listed_rows", "any_i32_listed_rows"}, shape, made);
 }
 
+// What the map of a layer's rows depends on beside the descriptor.
+struct RowsPlace {
+  const void* k = nullptr;
+  int64_t k_stride = 0, kernel_blocks = 0;
+  bool operator==(const RowsPlace&) const = default;
+};
+using KeptPages = ops::LastValue<RowsPlace, TensorMap>;
+
 template <AttentionProducts products>
-Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, const LatentParams& p) {
+Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, const LatentParams& p,
+                     KeptPages& kept) {
   const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
   SLUICE_RETURN_IF_ERROR(
       Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p.rows));
@@ -108,8 +117,10 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
   if (products == AttentionProducts::kF32 || p.listed.positions != nullptr || p.rows.aside_of > 0) {
     SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p));
   } else {
-    SLUICE_ASSIGN_OR_RETURN(const TensorMap map, MapPages(p.rows));
-    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p, map));
+    const auto make = [&] { return MapPages(p.rows); };
+    SLUICE_ASSIGN_OR_RETURN(const TensorMap* const map,
+                            kept.Of({p.rows.k, p.rows.k_stride, p.rows.kernel_blocks}, make));
+    SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p, *map));
   }
   const AttentionParams combined = PartsOf(p);
   const LaunchShape combine = {.grid = {config.combine_blocks},
@@ -123,7 +134,7 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
 template <AttentionProducts products>
 Status LaunchRows(device::Stream& stream, const LatentAttention::Desc& desc,
                   const LatentAttention::Args& args, const AttentionConfig& config,
-                  int64_t sequences, LatentParams p) {
+                  int64_t sequences, LatentParams p, KeptPages& pages) {
   if (config.thread_blocks == 0 || p.rows.kernel_blocks == 0) return OkStatus();
   p.rows.tile_rows = config.rows;
   p.rows.thread_blocks = static_cast<int32_t>(config.thread_blocks);
@@ -138,12 +149,24 @@ Status LaunchRows(device::Stream& stream, const LatentAttention::Desc& desc,
   p.rows.partial = reinterpret_cast<float*>(scratch + partial_at);
   p.kept = reinterpret_cast<float*>(scratch + kept_at);
   if (desc.listed_max > 0) SLUICE_RETURN_IF_ERROR(MakeListedRows(stream, desc, args, scratch, p));
-  return LaunchKernels<products>(stream, config, p);
+  return LaunchKernels<products>(stream, config, p, pages);
 }
 
+// Of one layer: the configurations for the sizes of the call before, and the map of its rows.
 template <AttentionProducts products>
-Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
-           const LatentAttention::Args& args) {
+class Calls final : public ops::Kept<LatentAttention> {
+ public:
+  Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
+             const LatentAttention::Args& args) override;
+
+ private:
+  ops::LastValue<AttentionSizes, AttentionConfig> config_, aside_;
+  KeptPages pages_;
+};
+
+template <AttentionProducts products>
+Status Calls<products>::Run(device::Stream& stream, const LatentAttention::Desc& desc,
+                            const LatentAttention::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
   constexpr bool kPlain = products == AttentionProducts::kF32;
   ops::Attention::Args whole = WholeRows(args);
@@ -163,14 +186,18 @@ Status Run(device::Stream& stream, const LatentAttention::Desc& desc,
   }
   const AttentionSizes sizes = SizesOf(desc, p.rows.tokens, p.rows.sequences, p.rows.blocks_max);
   const int units = FactsOf(stream).compute_units;
-  SLUICE_RETURN_IF_ERROR(LaunchRows<products>(
-      stream, desc, args, ConfigureLatent(products, desc, sizes, units), sizes.sequences, p));
+  const auto configure = [&] { return ConfigureLatent(products, desc, sizes, units); };
+  SLUICE_ASSIGN_OR_RETURN(const AttentionConfig* const config, config_.Of(sizes, configure));
+  SLUICE_RETURN_IF_ERROR(
+      LaunchRows<products>(stream, desc, args, *config, sizes.sequences, p, pages_));
   if (args.paths.empty()) return OkStatus();
   p.rows.aside_of = p.rows.sequences;
   p.rows.sequences = p.rows.tokens;
-  return LaunchRows<products>(stream, desc, args,
-                              ConfigureLatent(products, desc, AsideSizes(sizes), units, true),
-                              sizes.tokens, p);
+  const auto configure_aside = [&] {
+    return ConfigureLatent(products, desc, AsideSizes(sizes), units, true);
+  };
+  SLUICE_ASSIGN_OR_RETURN(const AttentionConfig* const aside, aside_.Of(sizes, configure_aside));
+  return LaunchRows<products>(stream, desc, args, *aside, sizes.tokens, p, pages_);
 }
 
 template <AttentionProducts products>
@@ -207,20 +234,20 @@ void RegisterLatentAttention(ops::OpTable& table) {
   using enum AttentionProducts;
   table.Add<LatentAttention>({.name = "sm90_bf16_latent_attention",
                               .supports = &Supports<kBF16>,
-                              .run = &Run<kBF16>,
                               .arithmetic = ops::Arithmetic::kBf16,
-                              .scratch_bytes = &ScratchBytes<kBF16>});
+                              .scratch_bytes = &ScratchBytes<kBF16>,
+                              .keep = &ops::Keep<Calls<kBF16>, LatentAttention>});
   table.Add<LatentAttention>({.name = "sm90_f16_latent_attention",
                               .supports = &Supports<kF16>,
-                              .run = &Run<kF16>,
                               .arithmetic = ops::Arithmetic::kF16,
-                              .scratch_bytes = &ScratchBytes<kF16>});
+                              .scratch_bytes = &ScratchBytes<kF16>,
+                              .keep = &ops::Keep<Calls<kF16>, LatentAttention>});
   table.Add<LatentAttention>({.name = "any_f32_latent_attention",
                               .supports = &Supports<kF32>,
-                              .run = &Run<kF32>,
                               .arithmetic = ops::Arithmetic::kF32,
                               .slow = &SlowIn16Bits,
-                              .scratch_bytes = &ScratchBytes<kF32>});
+                              .scratch_bytes = &ScratchBytes<kF32>,
+                              .keep = &ops::Keep<Calls<kF32>, LatentAttention>});
 }
 
 }  // namespace sluice::cuda

@@ -168,15 +168,20 @@ bool RowsFitUnits(DType weight, int64_t k) {
   return !IsPlainWeight(weight) || k % LinearUnitOf(weight) == 0;
 }
 
-LinearPlan PlanLinear(const LinearFamily& family, DType weight, const LinearShape& shape) {
+LinearPlan SplitOf(DType weight, int64_t k) {
   LinearPlan plan;
+  plan.units = static_cast<int>(Blocks(k, LinearUnitOf(weight)));
+  plan.units_per_slice = static_cast<int>(Blocks(plan.units, kLinearSlices));
+  return plan;
+}
+
+LinearPlan PlanLinear(const LinearFamily& family, DType weight, const LinearShape& shape) {
+  LinearPlan plan = SplitOf(weight, shape.k);
   plan.kernel = &Choose(family, shape);
   // Each expert that has rows begins a block, and the others follow whole blocks of its own.
   const int64_t served = Served(shape);
   plan.token_blocks = static_cast<unsigned>(served + (shape.m - served) / plan.kernel->tokens);
   plan.row_blocks = static_cast<unsigned>(Blocks(shape.n, plan.kernel->rows));
-  plan.units = static_cast<int>(Blocks(shape.k, LinearUnitOf(weight)));
-  plan.units_per_slice = static_cast<int>(Blocks(plan.units, kLinearSlices));
   return plan;
 }
 

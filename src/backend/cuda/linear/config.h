@@ -45,6 +45,10 @@ struct LinearPlan {
   int units = 0, units_per_slice = 0;
 };
 
+// How k is split into units and runs of them: the same for every m and every kernel of the weight,
+// those by warpgroups too, or bits would differ. No kernel and no grid yet.
+LinearPlan SplitOf(DType weight, int64_t k);
+
 // REQUIRES: m, n, k >= 1; the family has `any` where the shape needs it.
 LinearPlan PlanLinear(const LinearFamily& family, DType weight, const LinearShape& shape);
 

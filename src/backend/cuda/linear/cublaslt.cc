@@ -299,11 +299,12 @@ Result<std::optional<CublasLt::Pins>> CublasLt::Pin(CudaStream& stream, const Pr
   return WithBitsOf(stream, kind, call, ours, *pins);
 }
 
-Result<const LtAlgorithm*> CublasLt::Joining(device::Stream& stream, const ProductKind& kind,
-                                             const ProductCall& call, const OurProduct& ours) {
+Result<const std::optional<CublasLt::Pins>*> CublasLt::Pinned(device::Stream& stream,
+                                                              const ProductKind& kind,
+                                                              const ProductCall& call,
+                                                              const OurProduct& ours) {
   CudaStream& cuda = AsCuda(stream);
   SLUICE_RETURN_IF_ERROR(cuda.Enter());
-  const bool twice = kind.residual && !kind.f32_out && call.residual == call.out;
   const std::lock_guard<std::mutex> lock(mutex_);
   auto found = pinned_.find(kind);
   if (found == pinned_.end()) {
@@ -311,7 +312,13 @@ Result<const LtAlgorithm*> CublasLt::Joining(device::Stream& stream, const Produ
     SLUICE_ASSIGN_OR_RETURN(const std::optional<Pins> pins, Pin(cuda, kind, call, ours));
     found = pinned_.emplace(kind, pins).first;
   }
-  return found->second.has_value() && !twice ? &(*found->second)[AlgorithmFor(call.m)] : nullptr;
+  return &found->second;
+}
+
+const LtAlgorithm* Joining(const std::optional<CublasLt::Pins>& pinned, const ProductKind& kind,
+                           const ProductCall& call) {
+  const bool twice = kind.residual && !kind.f32_out && call.residual == call.out;
+  return pinned.has_value() && !twice ? &(*pinned)[AlgorithmFor(call.m)] : nullptr;
 }
 
 Status CublasLt::Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call,

@@ -73,18 +73,20 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  // The algorithm for call.m rows that has given the bits of `ours`. Null: there is no library, it
-  // has no such algorithm, or this is the first call for the kind and a graph is captured. The
-  // first call otherwise compares, for which it takes memory and waits for the device. Null also
-  // where out of 16 bits takes the residual's place: the library then rounds twice.
-  Result<const LtAlgorithm*> Joining(device::Stream& stream, const ProductKind& kind,
-                                     const ProductCall& call, const OurProduct& ours);
-  // Puts the product on the stream, as one kernel. REQUIRES: `algorithm` is one of Joining's.
+  // By numbers of rows, as kLtRows has them.
+  using Pins = std::array<LtAlgorithm, kLtRows.size()>;
+
+  // The algorithms of a kind that have given the bits of `ours`, empty where there is no library or
+  // it has none; they live as long as this. Null: this is the first call for the kind, and a graph
+  // is captured. The first call otherwise compares, for which it takes memory and waits for the
+  // device.
+  Result<const std::optional<Pins>*> Pinned(device::Stream& stream, const ProductKind& kind,
+                                            const ProductCall& call, const OurProduct& ours);
+  // Puts the product on the stream, as one kernel. REQUIRES: `algorithm` is one that was pinned.
   Status Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call,
                   const LtAlgorithm& algorithm);
 
  private:
-  using Pins = std::array<LtAlgorithm, kLtRows.size()>;
   std::optional<Pins> Offered(const LtFunctions& library, const ProductKind& kind);
   Result<std::optional<Pins>> Pin(CudaStream& stream, const ProductKind& kind,
                                   const ProductCall& call, const OurProduct& ours);
@@ -98,6 +100,11 @@ class CublasLt {
   LtHandle handle_ = nullptr;  // guarded by mutex_ until the first pins; then constant
   std::map<ProductKind, std::optional<Pins>> pinned_;  // guarded by mutex_; nodes are constant
 };
+
+// The one of `pinned` for a call. Null: there is none, or out of 16 bits takes the residual's
+// place, where the library rounds twice.
+const LtAlgorithm* Joining(const std::optional<CublasLt::Pins>& pinned, const ProductKind& kind,
+                           const ProductCall& call);
 
 // That of the stream's device.
 CublasLt& CublasLtOf(device::Stream& stream);

@@ -115,7 +115,7 @@ Result<F8Codes> QuantizeF8(device::Stream& stream, const Linear::Desc& desc,
 }
 
 Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args,
-                  const F8Codes& x, const F8Plan& plan, const Grouping* grouping) {
+                  const F8Codes& x, const F8Plan& plan, const Grouping* grouping, KeptMap* weight) {
   const int64_t m = args.out.dims[0], matrices = grouping == nullptr ? 1 : grouping->experts;
   F8LinearParams params = {.w_scales = args.weight->scales.ptr<float>(),
                            .x_scales = x.scales,
@@ -143,8 +143,8 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .wide = TakesWords(args),
                            .bias_type = desc.activation,
                            .result = ops::OutDType(desc)};
-  SLUICE_ASSIGN_OR_RETURN(
-      params.w, MapBytes(args.weight->data.data, matrices * desc.n, desc.k, desc.k, plan.rows));
+  SLUICE_ASSIGN_OR_RETURN(params.w, MapKept(weight, {args.weight->data.data, matrices * desc.n,
+                                                     desc.k, desc.k, plan.rows}));
   params.x_rows = plan.kernel->tokens / plan.kernel->cluster;
   if (plan.kernel->cluster == 1) params.x_rows = std::min(params.x_rows, params.m);
   SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, x.row_bytes, params.x_rows));

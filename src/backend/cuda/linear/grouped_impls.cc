@@ -18,7 +18,7 @@ constexpr int64_t kRowsMax = int64_t{1} << 30;  // of all experts
 template <LinearArithmetic kArithmetic>
 Status MultiplyOne(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
   SLUICE_ASSIGN_OR_RETURN(LinearCall call,
-                          PlanCall(kArithmetic, FactsOf(stream), desc, args, nullptr));
+                          PlanCall({.arithmetic = kArithmetic}, FactsOf(stream), desc, args));
   return PutCall(stream, desc, call, nullptr);
 }
 
@@ -40,18 +40,25 @@ struct Implementation {
     return ops::RefGroupedLinearSupports(desc, facts);
   }
 
-  static Status Run(device::Stream& stream, const GroupedLinear::Desc& desc,
-                    const GroupedLinear::Args& args) {
-    SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
-    if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
-    if (desc.by_columns) return GroupedByExpert(stream, desc, args, &MultiplyOne<kArithmetic>);
-    const Grouping grouping = GroupingOf(desc, args);
-    const Linear::Args each = {
-        .x = args.x, .weight = args.weight, .bias = args.bias, .out = args.out};
-    SLUICE_ASSIGN_OR_RETURN(LinearCall call,
-                            PlanCall(kArithmetic, FactsOf(stream), desc.each, each, &grouping));
-    return PutCall(stream, desc.each, call, &grouping);
-  }
+  class Products final : public ops::Kept<GroupedLinear> {
+   public:
+    Status Run(device::Stream& stream, const GroupedLinear::Desc& desc,
+               const GroupedLinear::Args& args) override {
+      SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor));
+      if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
+      if (desc.by_columns) return GroupedByExpert(stream, desc, args, &MultiplyOne<kArithmetic>);
+      const Grouping grouping = GroupingOf(desc, args);
+      const Linear::Args each = {
+          .x = args.x, .weight = args.weight, .bias = args.bias, .out = args.out};
+      const ProductTerms terms = {
+          .arithmetic = kArithmetic, .grouping = &grouping, .kept = &choice_};
+      SLUICE_ASSIGN_OR_RETURN(LinearCall call, PlanCall(terms, FactsOf(stream), desc.each, each));
+      return PutCall(stream, desc.each, call, &grouping);
+    }
+
+   private:
+    KeptChoice choice_;
+  };
 
   static std::string_view Slow(const GroupedLinear::Desc& desc) {
     if (kArithmetic != LinearArithmetic::kExact || desc.each.activation == DType::kF32) return "";
@@ -66,10 +73,10 @@ struct Implementation {
   static void Register(ops::OpTable& table, std::string_view name, ops::Arithmetic arithmetic) {
     table.Add<GroupedLinear>({.name = name,
                               .supports = &Supports,
-                              .run = &Run,
                               .arithmetic = arithmetic,
                               .slow = &Slow,
-                              .scratch_bytes = &ScratchBytes});
+                              .scratch_bytes = &ScratchBytes,
+                              .keep = &ops::Keep<Products, GroupedLinear>});
   }
 };
 
@@ -88,24 +95,34 @@ ops::Support SupportsF8Grouped(const GroupedLinear::Desc& desc, const device::De
   return ops::RefGroupedLinearSupports(desc, facts);
 }
 
-Status RunF8(device::Stream& stream, const GroupedLinear::Desc& desc,
-             const GroupedLinear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor, true));
-  if (args.x.dims[0] == 0 || args.out.dims[0] == 0) return OkStatus();
-  const Grouping grouping = GroupingOf(desc, args);
-  const Linear::Args each = {.x = args.x,
-                             .weight = args.weight,
-                             .bias = args.bias,
-                             .out = args.out,
-                             .x_scales = args.x_scales};
-  SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc.each, each, &grouping));
-  const F8Plan plan = PlanF8({.m = args.out.dims[0],
-                              .n = desc.each.n,
-                              .k = desc.each.k,
-                              .compute_units = FactsOf(stream).compute_units,
-                              .experts = desc.experts});
-  return MultiplyF8(stream, desc.each, each, x, plan, &grouping);
-}
+class F8Products final : public ops::Kept<GroupedLinear> {
+ public:
+  Status Run(device::Stream& stream, const GroupedLinear::Desc& desc,
+             const GroupedLinear::Args& args) override {
+    SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor, true));
+    const int64_t m = args.out.dims[0];
+    if (args.x.dims[0] == 0 || m == 0) return OkStatus();
+    const Grouping grouping = GroupingOf(desc, args);
+    const Linear::Args each = {.x = args.x,
+                               .weight = args.weight,
+                               .bias = args.bias,
+                               .out = args.out,
+                               .x_scales = args.x_scales};
+    SLUICE_ASSIGN_OR_RETURN(const F8Codes x, QuantizeF8(stream, desc.each, each, &grouping));
+    const auto make = [&] {
+      return PlanF8({.m = m,
+                     .n = desc.each.n,
+                     .k = desc.each.k,
+                     .compute_units = FactsOf(stream).compute_units,
+                     .experts = desc.experts});
+    };
+    SLUICE_ASSIGN_OR_RETURN(const F8Plan* const plan, kept_.plan.Of(m, make));
+    return MultiplyF8(stream, desc.each, each, x, *plan, &grouping, &kept_.weight);
+  }
+
+ private:
+  F8Kept kept_;
+};
 
 size_t F8ScratchBytes(const GroupedLinear::Desc& desc, const ops::StepLimits& limits,
                       const device::DeviceFacts&) {
@@ -119,9 +136,9 @@ size_t F8ScratchBytes(const GroupedLinear::Desc& desc, const ops::StepLimits& li
 void RegisterGroupedLinear(ops::OpTable& table) {
   table.Add<GroupedLinear>({.name = "sm90_f8_grouped_linear",
                             .supports = &SupportsF8Grouped,
-                            .run = &RunF8,
                             .arithmetic = ops::Arithmetic::kAsReference,
-                            .scratch_bytes = &F8ScratchBytes});
+                            .scratch_bytes = &F8ScratchBytes,
+                            .keep = &ops::Keep<F8Products, GroupedLinear>});
   table.Attach("sm90_f8_grouped_linear", ops::TakesCodedRows{});
   Implementation<LinearArithmetic::kBf16>::Register(table, "sm90_bf16_grouped_linear",
                                                     ops::Arithmetic::kBf16);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/cuda/alignment.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/linear/block_wgmma.h"
 #include "backend/cuda/linear/f8_impls.h"
@@ -22,26 +21,20 @@ struct Implementation {
     return SupportsProduct(kArithmetic, desc);
   }
 
-  static Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
-    SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
-    if (args.x.dims[0] == 0) return OkStatus();
-    SLUICE_ASSIGN_OR_RETURN(LinearCall call,
-                            PlanCall(kArithmetic, FactsOf(stream), desc, args, nullptr));
-    if (UsesWarpgroups(desc, args, FactsOf(stream).compute_units)) {
-      return MultiplyBlockWgmma(stream, desc, call.params, args.x.data, args.x.strides[0],
-                                FactsOf(stream).compute_units);
+  class Products final : public ops::Kept<Linear> {
+   public:
+    Status Run(device::Stream& stream, const Linear::Desc& desc,
+               const Linear::Args& args) override {
+      SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
+      if (args.x.dims[0] == 0) return OkStatus();
+      const ProductTerms terms = {.arithmetic = kArithmetic, .warpgroups = true, .kept = &choice_};
+      SLUICE_ASSIGN_OR_RETURN(LinearCall call, PlanCall(terms, FactsOf(stream), desc, args));
+      return PutCall(stream, desc, call, nullptr);
     }
-    return PutCall(stream, desc, call, nullptr);
-  }
 
-  static bool UsesWarpgroups(const Linear::Desc& desc, const Linear::Args& args,
-                             int compute_units) {
-    constexpr size_t kRows = 8;  // bytes at whose multiples rows of x are read
-    const LinearShape shape = {
-        .m = args.x.dims[0], .n = desc.n, .k = desc.k, .compute_units = compute_units};
-    return kArithmetic == LinearArithmetic::kBf16 && BlockWgmmaFunction(desc.weight) != nullptr &&
-           RowsBeginAt(args.x, kRows) && SuitsBlockWgmma(shape);
-  }
+   private:
+    KeptChoice choice_;
+  };
 
   static std::string_view Slow(const Linear::Desc& desc) {
     if (kArithmetic == LinearArithmetic::kExact) {
@@ -68,10 +61,10 @@ struct Implementation {
   static void Register(ops::OpTable& table, std::string_view name, ops::Arithmetic arithmetic) {
     table.Add<Linear>({.name = name,
                        .supports = &Supports,
-                       .run = &Run,
                        .arithmetic = arithmetic,
                        .slow = &Slow,
-                       .scratch_bytes = &ScratchBytes});
+                       .scratch_bytes = &ScratchBytes,
+                       .keep = &ops::Keep<Products, Linear>});
   }
 };
 

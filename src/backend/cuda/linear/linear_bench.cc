@@ -115,8 +115,9 @@ Status RunProduct(device::Stream& stream, const Case& c, const Linear::Args& arg
                          c.kernel == nullptr ? PlanWgmma(shape) : PlanWgmmaWith(*c.kernel, shape));
   };
   if (!c.vendor) return ours(call);
-  SLUICE_ASSIGN_OR_RETURN(const LtAlgorithm* const algorithm,
-                          CublasLtOf(stream).Joining(stream, kind, call, ours));
+  SLUICE_ASSIGN_OR_RETURN(const std::optional<CublasLt::Pins>* const pinned,
+                          CublasLtOf(stream).Pinned(stream, kind, call, ours));
+  const LtAlgorithm* const algorithm = pinned == nullptr ? nullptr : Joining(*pinned, kind, call);
   if (algorithm == nullptr) return Status(StatusCode::kUnimplemented, DescribeCublasLt());
   return CublasLtOf(stream).Multiply(stream, kind, call, *algorithm);
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cuda/alignment.h"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/linear/block_wgmma.h"
 
 namespace sluice::cuda {
 namespace {
@@ -74,33 +76,81 @@ size_t ProductScratchBytes(LinearArithmetic arithmetic, const Linear::Desc& desc
   return static_cast<size_t>(rows * width) * Info(FactorType(arithmetic)).bytes;
 }
 
-Result<LinearCall> PlanCall(LinearArithmetic arithmetic, const device::DeviceFacts& facts,
-                            const Linear::Desc& desc, const Linear::Args& args,
-                            const Grouping* grouping) {
-  const std::byte* weight = args.weight->data.data;
+ProductChoice ChooseProduct(LinearArithmetic arithmetic, DType weight, const LinearShape& shape,
+                            bool warpgroups) {
+  ProductChoice choice = {.family = FindLinearFamily(arithmetic, weight)};
+  choice.warpgroups = warpgroups && arithmetic == LinearArithmetic::kBf16 &&
+                      BlockWgmmaFunction(weight) != nullptr && SuitsBlockWgmma(shape);
+  choice.plan =
+      choice.warpgroups ? SplitOf(weight, shape.k) : PlanLinear(*choice.family, weight, shape);
+  return choice;
+}
+
+namespace {
+
+// What kernels are told of a product, but for how x lies and how it is split.
+LinearParams ParamsOf(const Linear::Desc& desc, const Linear::Args& args) {
+  return {.x = args.x.data,
+          .weight = args.weight->data.data,
+          .bias = desc.bias ? args.bias.data : nullptr,
+          .residual = desc.residual ? args.residual.data : nullptr,
+          .out = args.out.data,
+          .out_stride = args.out.strides[0],
+          .residual_stride = desc.residual ? args.residual.strides[0] : 0,
+          .row_bytes = static_cast<int64_t>(RowBytes(desc.weight, static_cast<size_t>(desc.k))),
+          .m = static_cast<int>(args.out.dims[0]),
+          .n = static_cast<int>(desc.n),
+          .k = static_cast<int>(desc.k),
+          .bias_type = desc.activation,
+          .result = ops::OutDType(desc)};
+}
+
+Result<ProductChoice> ChoiceFor(const ProductTerms& terms, const device::DeviceFacts& facts,
+                                const Linear::Desc& desc, const Linear::Args& args) {
+  constexpr size_t kWgmmaRows = 8;  // bytes at whose multiples warpgroups read rows of x
   const bool plain = IsPlainWeight(desc.weight);
-  if (!plain && reinterpret_cast<uintptr_t>(weight) % AlignmentOf(desc.weight) != 0) {
+  const ChoiceKey key = {
+      .m = args.out.dims[0],
+      .any_rows = !RowsFitUnits(desc.weight, desc.k) || (plain && !IsWide(args.weight->data.data)),
+      .warpgroups = terms.warpgroups && RowsBeginAt(args.x, kWgmmaRows)};
+  const auto choose = [&] {
+    return ChooseProduct(terms.arithmetic, desc.weight,
+                         {.m = key.m,
+                          .n = desc.n,
+                          .k = desc.k,
+                          .compute_units = facts.compute_units,
+                          .experts = terms.grouping == nullptr ? 1 : terms.grouping->experts,
+                          .any_rows = key.any_rows},
+                         key.warpgroups);
+  };
+  if (terms.kept == nullptr) return choose();
+  SLUICE_ASSIGN_OR_RETURN(const ProductChoice* const choice, terms.kept->Of(key, choose));
+  return *choice;
+}
+
+}  // namespace
+
+Result<LinearCall> PlanCall(const ProductTerms& terms, const device::DeviceFacts& facts,
+                            const Linear::Desc& desc, const Linear::Args& args) {
+  if (!IsPlainWeight(desc.weight) &&
+      reinterpret_cast<uintptr_t>(args.weight->data.data) % AlignmentOf(desc.weight) != 0) {
     return InvalidArgument(StrCat("linear: a weight in ", Name(desc.weight),
                                   " must begin at a multiple of ", AlignmentOf(desc.weight),
                                   " bytes"));
   }
   LinearCall call;
-  call.family = FindLinearFamily(arithmetic, desc.weight);
+  SLUICE_ASSIGN_OR_RETURN(call.choice, ChoiceFor(terms, facts, desc, args));
+  call.params = ParamsOf(desc, args);
   const int64_t m = args.out.dims[0], rows = args.x.dims[0];
-  call.plan =
-      PlanLinear(*call.family, desc.weight,
-                 {.m = m,
-                  .n = desc.n,
-                  .k = desc.k,
-                  .compute_units = facts.compute_units,
-                  .experts = grouping == nullptr ? 1 : grouping->experts,
-                  .any_rows = !RowsFitUnits(desc.weight, desc.k) || (plain && !IsWide(weight))});
-  const int64_t width = int64_t{call.plan.units} * LinearUnitOf(desc.weight);
-  const DType type = FactorType(arithmetic);
+  const LinearPlan& plan = call.choice.plan;
+  const int64_t width =
+      call.choice.warpgroups ? desc.k : int64_t{plan.units} * LinearUnitOf(desc.weight);
+  const DType type = FactorType(terms.arithmetic);
   const size_t element = static_cast<size_t>(Info(type).bytes);
   int64_t stride = args.x.strides[0];
-  call.staged = desc.activation != type || width != desc.k || !IsWide(args.x.data) ||
-                (rows > 1 && stride * element % kWide != 0);
+  call.staged = !call.choice.warpgroups &&
+                (desc.activation != type || width != desc.k || !IsWide(args.x.data) ||
+                 (rows > 1 && stride * element % kWide != 0));
   if (call.staged) stride = width;
   if (rows == 1) stride = 0;
   const int64_t wide_stride = stride * static_cast<int64_t>(element) / static_cast<int64_t>(kWide);
@@ -115,28 +165,18 @@ Result<LinearCall> PlanCall(LinearArithmetic arithmetic, const device::DeviceFac
                 .width = static_cast<int>(width),
                 .from = desc.activation,
                 .to = type};
-  call.params = {
-      .x = args.x.data,
-      .weight = weight,
-      .bias = desc.bias ? args.bias.data : nullptr,
-      .residual = desc.residual ? args.residual.data : nullptr,
-      .out = args.out.data,
-      .out_stride = args.out.strides[0],
-      .residual_stride = desc.residual ? args.residual.strides[0] : 0,
-      .row_bytes = static_cast<int64_t>(RowBytes(desc.weight, static_cast<size_t>(desc.k))),
-      .x_stride = static_cast<int>(wide_stride),
-      .m = static_cast<int>(m),
-      .n = static_cast<int>(desc.n),
-      .k = static_cast<int>(desc.k),
-      .units = call.plan.units,
-      .units_per_slice = call.plan.units_per_slice,
-      .bias_type = desc.activation,
-      .result = ops::OutDType(desc)};
+  call.params.x_stride = static_cast<int>(wide_stride);
+  call.params.units = plan.units;
+  call.params.units_per_slice = plan.units_per_slice;
   return call;
 }
 
 Status PutCall(device::Stream& stream, const Linear::Desc& desc, LinearCall& call,
                const Grouping* grouping) {
+  if (call.choice.warpgroups) {
+    return MultiplyBlockWgmma(stream, desc, call.params, call.stage.x, call.stage.x_stride,
+                              FactsOf(stream).compute_units);
+  }
   if (call.staged) {
     const size_t bytes = static_cast<size_t>(call.stage.m) * static_cast<size_t>(call.stage.width) *
                          static_cast<size_t>(Info(call.stage.to).bytes);
@@ -147,13 +187,13 @@ Status PutCall(device::Stream& stream, const Linear::Desc& desc, LinearCall& cal
                               .block = {kLinearThreads}};
     SLUICE_RETURN_IF_ERROR(Launch(stream, {"sm90_any_stage_rows", "stage_rows"}, rows, call.stage));
   }
-  const LinearPlan& plan = call.plan;
+  const LinearPlan& plan = call.choice.plan;
   const LaunchShape shape = {.grid = {plan.token_blocks, plan.row_blocks},
                              .block = {kLinearThreads},
                              .shared_bytes = static_cast<unsigned>(plan.kernel->shared_bytes),
                              .cached = true};
   if (grouping == nullptr)
-    return Launch(stream, {call.family->module, plan.kernel->function}, shape, call.params);
+    return Launch(stream, {call.choice.family->module, plan.kernel->function}, shape, call.params);
   const GroupedLinearParams params = {
       .each = call.params,
       .tokens = grouping->tokens,
@@ -161,7 +201,7 @@ Status PutCall(device::Stream& stream, const Linear::Desc& desc, LinearCall& cal
       .expert_bytes = call.params.row_bytes * desc.n,
       .bias_bytes = grouping->bias_stride * Info(desc.activation).bytes,
       .experts = grouping->experts};
-  return Launch(stream, {call.family->module, plan.kernel->grouped}, shape, params);
+  return Launch(stream, {call.choice.family->module, plan.kernel->grouped}, shape, params);
 }
 
 }  // namespace sluice::cuda

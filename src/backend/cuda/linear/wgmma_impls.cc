@@ -64,48 +64,63 @@ Status CheckAligned(const Linear::Desc& desc, const Linear::Args& args) {
                        "must begin at a multiple of 16 bytes");
 }
 
-// Launches of one call: one, or two where x is staged, for every m. Also few rows ask whether
-// cuBLASLt joins, so that the first call of a kind finds it out, whose time nobody measures.
-Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
-  const int64_t m = args.x.dims[0];
-  if (m == 0) return OkStatus();
-  if (m > std::numeric_limits<int32_t>::max() / 2)
-    return InvalidArgument(StrCat("linear: ", m, " rows are too many"));
-  SLUICE_RETURN_IF_ERROR(CheckAligned(desc, args));
-  const ProductKind kind = {desc.activation, desc.n,        desc.k,
-                            desc.bias,       desc.residual, desc.f32_out};
-  ProductCall call = {.m = m,
-                      .x = args.x.data,
-                      .weight = args.weight->data.data,
-                      .bias = args.bias.data,
-                      .residual = args.residual.data,
-                      .out = args.out.data,
-                      .x_stride = m > 1 ? args.x.strides[0] : desc.k,
-                      .residual_stride = m > 1 ? args.residual.strides[0] : desc.n,
-                      .out_stride = m > 1 ? args.out.strides[0] : desc.n};
-  if (!RowsBeginAt(args.x, kWide)) {
-    SLUICE_ASSIGN_OR_RETURN(call.x, Staged(stream, desc, args.x));
-    call.x_stride = desc.k;
+// Of one weight: what cuBLASLt has for it, the plan for the rows of the call before, and the map of
+// the weight in its tiles.
+class Products final : public ops::Kept<Linear> {
+ public:
+  // Launches of one call: one, or two where x is staged, for every m. Also few rows ask whether
+  // cuBLASLt joins, so that the first call of a kind finds it out, whose time nobody measures.
+  Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) override {
+    SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
+    const int64_t m = args.x.dims[0];
+    if (m == 0) return OkStatus();
+    if (m > std::numeric_limits<int32_t>::max() / 2)
+      return InvalidArgument(StrCat("linear: ", m, " rows are too many"));
+    SLUICE_RETURN_IF_ERROR(CheckAligned(desc, args));
+    ProductCall call = {.m = m,
+                        .x = args.x.data,
+                        .weight = args.weight->data.data,
+                        .bias = args.bias.data,
+                        .residual = args.residual.data,
+                        .out = args.out.data,
+                        .x_stride = m > 1 ? args.x.strides[0] : desc.k,
+                        .residual_stride = m > 1 ? args.residual.strides[0] : desc.n,
+                        .out_stride = m > 1 ? args.out.strides[0] : desc.n};
+    if (!RowsBeginAt(args.x, kWide)) {
+      SLUICE_ASSIGN_OR_RETURN(call.x, Staged(stream, desc, args.x));
+      call.x_stride = desc.k;
+    }
+    const ProductKind kind = {desc.activation, desc.n,        desc.k,
+                              desc.bias,       desc.residual, desc.f32_out};
+    if (pinned_ == nullptr) {
+      const auto ours = [&](const ProductCall& product) { return Ours(stream, kind, product); };
+      SLUICE_ASSIGN_OR_RETURN(pinned_, CublasLtOf(stream).Pinned(stream, kind, call, ours));
+    }
+    const LtAlgorithm* const joining =
+        m <= kFewTokens || pinned_ == nullptr ? nullptr : Joining(*pinned_, kind, call);
+    if (joining == nullptr) return Ours(stream, kind, call);
+    return CublasLtOf(stream).Multiply(stream, kind, call, *joining);
   }
-  const auto ours = [&](const ProductCall& product) {
-    return MultiplyWgmma(stream, kind, product,
-                         PlanWgmma({.m = product.m,
-                                    .n = kind.n,
-                                    .k = kind.k,
-                                    .compute_units = FactsOf(stream).compute_units}));
-  };
-  CublasLt& vendor = CublasLtOf(stream);
-  SLUICE_ASSIGN_OR_RETURN(const LtAlgorithm* const joining,
-                          vendor.Joining(stream, kind, call, ours));
-  if (m <= kFewTokens || joining == nullptr) return ours(call);
-  return vendor.Multiply(stream, kind, call, *joining);
-}
+
+ private:
+  Status Ours(device::Stream& stream, const ProductKind& kind, const ProductCall& call) {
+    const auto plan = [&] {
+      return PlanWgmma(
+          {.m = call.m, .n = kind.n, .k = kind.k, .compute_units = FactsOf(stream).compute_units});
+    };
+    SLUICE_ASSIGN_OR_RETURN(const WgmmaPlan* const made, plan_.Of(call.m, plan));
+    return MultiplyWgmma(stream, kind, call, *made, &weight_);
+  }
+
+  const std::optional<CublasLt::Pins>* pinned_ = nullptr;  // null: not asked yet
+  ops::LastValue<int64_t, WgmmaPlan> plan_;                // by rows of x
+  KeptMap weight_;
+};
 
 }  // namespace
 
 Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const ProductCall& call,
-                     const WgmmaPlan& plan) {
+                     const WgmmaPlan& plan, KeptMap* weight) {
   const int64_t row_bytes = kind.k * 2;
   WgmmaParams params = {.bias = kind.bias ? call.bias : nullptr,
                         .residual = kind.residual ? call.residual : nullptr,
@@ -121,7 +136,8 @@ Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const Prod
                         .x_rows = plan.tokens,
                         .stages = plan.stages,
                         .f32_out = kind.f32_out};
-  SLUICE_ASSIGN_OR_RETURN(params.w, MapBytes(call.weight, kind.n, row_bytes, row_bytes, plan.rows));
+  SLUICE_ASSIGN_OR_RETURN(params.w,
+                          MapKept(weight, {call.weight, kind.n, row_bytes, row_bytes, plan.rows}));
   SLUICE_ASSIGN_OR_RETURN(params.x,
                           MapBytes(call.x, call.m, row_bytes, call.x_stride * 2, params.x_rows));
   const LaunchShape shape = {.grid = {plan.blocks},
@@ -136,14 +152,14 @@ Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const Prod
 void RegisterWgmmaLinear(ops::OpTable& table) {
   table.Add<Linear>({.name = "sm90_bf16_linear_wgmma",
                      .supports = &Supports<DType::kBF16>,
-                     .run = &Run,
                      .arithmetic = ops::Arithmetic::kBf16,
-                     .scratch_bytes = &ScratchBytes});
+                     .scratch_bytes = &ScratchBytes,
+                     .keep = &ops::Keep<Products, Linear>});
   table.Add<Linear>({.name = "sm90_f16_linear_wgmma",
                      .supports = &Supports<DType::kF16>,
-                     .run = &Run,
                      .arithmetic = ops::Arithmetic::kF16,
-                     .scratch_bytes = &ScratchBytes});
+                     .scratch_bytes = &ScratchBytes,
+                     .keep = &ops::Keep<Products, Linear>});
 }
 
 }  // namespace sluice::cuda

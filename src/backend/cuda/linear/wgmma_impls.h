@@ -1,6 +1,7 @@
 // Linear in 16 bits by warpgroups (sm_90a).
 #pragma once
 
+#include "backend/cuda/kept_maps.h"
 #include "backend/cuda/linear/cublaslt.h"
 #include "backend/cuda/linear/wgmma_config.h"
 #include "device/device.h"
@@ -13,9 +14,9 @@ namespace sluice::cuda {
 // our kernels give few rows. REQUIRES: as RegisterLinear.
 void RegisterWgmmaLinear(ops::OpTable& table);
 
-// A product by our kernels, whose bits don't depend on the plan. REQUIRES: the plan is for this
-// shape.
+// A product by our kernels, whose bits don't depend on the plan. `weight` keeps the weight's map;
+// null: it is made for this call. REQUIRES: the plan is for this shape.
 Status MultiplyWgmma(device::Stream& stream, const ProductKind& kind, const ProductCall& call,
-                     const WgmmaPlan& plan);
+                     const WgmmaPlan& plan, KeptMap* weight = nullptr);
 
 }  // namespace sluice::cuda

@@ -109,12 +109,13 @@ TEST_F(WgmmaLinearTest, CublasLtJoins) {
     Run(Forced(NameOf(kind.type), desc), ArgsOf(desc, in, 0, 1));
     for (const int64_t m : {kFewTokens + 1, kRows}) {
       const ProductCall call = {.m = m, .residual = in.residual.data, .out = in.x.data};
-      const auto joining = CublasLtOf(memory_->stream())
-                               .Joining(memory_->stream(), kind, call, [](const ProductCall&) {
-                                 return Status(StatusCode::kInternal, "the kind is known");
-                               });
-      ASSERT_TRUE(joining.ok()) << joining.status().message();
-      EXPECT_NE(*joining, nullptr) << kind.ToString() << " " << m;
+      const auto pinned = CublasLtOf(memory_->stream())
+                              .Pinned(memory_->stream(), kind, call, [](const ProductCall&) {
+                                return Status(StatusCode::kInternal, "the kind is known");
+                              });
+      ASSERT_TRUE(pinned.ok()) << pinned.status().message();
+      ASSERT_NE(*pinned, nullptr) << kind.ToString();
+      EXPECT_NE(Joining(**pinned, kind, call), nullptr) << kind.ToString() << " " << m;
     }
     memory_->FreeAll();
   }

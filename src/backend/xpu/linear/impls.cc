@@ -14,27 +14,43 @@
 namespace sluice::xpu {
 namespace {
 
+// What a binding keeps for the rows of the call before.
+struct Chosen {
+  LinearConfig config;
+  KernelSlot kernel;
+};
+using KeptChoice = ops::LastValue<int64_t, Chosen>;  // by rows of the output
+
 // Both kernels' arguments; `more` follow.
 template <class... More>
-Status LaunchLinear(device::Stream& stream, const char* program, const LinearConfig& config,
+Status LaunchLinear(device::Stream& stream, const char* program, Chosen& chosen,
                     const ops::Linear::Desc& desc, const ops::Linear::Args& args,
                     const More&... more) {
-  return Launch(stream, {program, config.function}, config.options, config.shape, args.x.data,
-                RowStride(args.x), args.weight->data.data,
-                static_cast<uint64_t>(PackedShapeOf(desc.weight, desc.k).group_bytes),
-                args.bias.data, args.residual.data, RowStride(args.residual), args.out.data,
-                RowStride(args.out), static_cast<int32_t>(desc.n),
-                static_cast<int32_t>(args.x.dims[0]), static_cast<int32_t>(desc.k), more...);
+  const LinearConfig& config = chosen.config;
+  return LaunchKept(stream, chosen.kernel, {program, config.function}, config.options, config.shape,
+                    args.x.data, RowStride(args.x), args.weight->data.data,
+                    static_cast<uint64_t>(PackedShapeOf(desc.weight, desc.k).group_bytes),
+                    args.bias.data, args.residual.data, RowStride(args.residual), args.out.data,
+                    RowStride(args.out), static_cast<int32_t>(desc.n),
+                    static_cast<int32_t>(args.x.dims[0]), static_cast<int32_t>(desc.k), more...);
 }
 
-Status RunF32(device::Stream& stream, const ops::Linear::Desc& desc,
-              const ops::Linear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
-  if (args.x.dims[0] == 0) return OkStatus();
-  return LaunchLinear(stream, "linear/any_f32_linear",
-                      ConfigureLinear(desc, args.x.dims[0], FactsOf(stream)), desc, args,
-                      args.weight->scales.data, args.weight->order.data);
-}
+class F32Products final : public ops::Kept<ops::Linear> {
+ public:
+  Status Run(device::Stream& stream, const ops::Linear::Desc& desc,
+             const ops::Linear::Args& args) override {
+    SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
+    const int64_t m = args.x.dims[0];
+    if (m == 0) return OkStatus();
+    const auto choose = [&] { return Chosen{ConfigureLinear(desc, m, FactsOf(stream)), {}}; };
+    SLUICE_ASSIGN_OR_RETURN(Chosen* const chosen, kept_.Of(m, choose));
+    return LaunchLinear(stream, "linear/any_f32_linear", *chosen, desc, args,
+                        args.weight->scales.data, args.weight->order.data);
+  }
+
+ private:
+  KeptChoice kept_;
+};
 
 // The bytes of one expert's scales among those of all.
 uint64_t ExpertScaleBytes(const ops::GroupedLinear::Desc& desc) {
@@ -44,30 +60,45 @@ uint64_t ExpertScaleBytes(const ops::GroupedLinear::Desc& desc) {
   return scales * sizeof(float);
 }
 
-Status RunF32Grouped(device::Stream& stream, const ops::GroupedLinear::Desc& desc,
-                     const ops::GroupedLinear::Args& args) {
+class F32GroupedProducts final : public ops::Kept<ops::GroupedLinear> {
+ public:
+  Status Run(device::Stream& stream, const ops::GroupedLinear::Desc& desc,
+             const ops::GroupedLinear::Args& args) override;
+
+ private:
+  KeptChoice kept_;
+};
+
+Status F32GroupedProducts::Run(device::Stream& stream, const ops::GroupedLinear::Desc& desc,
+                               const ops::GroupedLinear::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kXpuInterleaved16));
-  if (args.out.dims[0] == 0) return OkStatus();
-  const LinearConfig config = ConfigureGroupedLinear(desc, args.out.dims[0], FactsOf(stream));
+  const int64_t places = args.out.dims[0];
+  if (places == 0) return OkStatus();
+  const auto choose = [&] {
+    return Chosen{ConfigureGroupedLinear(desc, places, FactsOf(stream)), {}};
+  };
+  SLUICE_ASSIGN_OR_RETURN(Chosen* const chosen, kept_.Of(places, choose));
+  const LinearConfig& config = chosen->config;
   const uint64_t expert_bytes = PackedBytes(desc.each);
   if (desc.by_columns) {
-    return Launch(stream, {"linear/any_f32_grouped_linear", config.function}, config.options,
-                  config.shape, args.x.data, RowStride(args.x), static_cast<uint64_t>(desc.x_step),
-                  args.weight->data.data,
-                  static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
-                  expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
-                  RowStride(args.out), static_cast<uint64_t>(desc.out_step),
-                  static_cast<int32_t>(desc.each.n), static_cast<int32_t>(desc.each.k),
-                  static_cast<int32_t>(args.out.dims[0]));
+    return LaunchKept(
+        stream, chosen->kernel, {"linear/any_f32_grouped_linear", config.function}, config.options,
+        config.shape, args.x.data, RowStride(args.x), static_cast<uint64_t>(desc.x_step),
+        args.weight->data.data,
+        static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
+        expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
+        RowStride(args.out), static_cast<uint64_t>(desc.out_step),
+        static_cast<int32_t>(desc.each.n), static_cast<int32_t>(desc.each.k),
+        static_cast<int32_t>(args.out.dims[0]));
   }
-  return Launch(stream, {"linear/any_f32_grouped_linear", config.function}, config.options,
-                config.shape, args.x.data, RowStride(args.x), args.tokens.data, args.starts.data,
-                desc.experts, args.weight->data.data,
-                static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
-                expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
-                RowStride(args.out), static_cast<int32_t>(desc.each.n),
-                static_cast<int32_t>(desc.each.k), args.bias.data,
-                RowStride(args.bias) * static_cast<uint64_t>(Info(desc.each.activation).bytes));
+  return LaunchKept(stream, chosen->kernel, {"linear/any_f32_grouped_linear", config.function},
+                    config.options, config.shape, args.x.data, RowStride(args.x), args.tokens.data,
+                    args.starts.data, desc.experts, args.weight->data.data,
+                    static_cast<uint64_t>(PackedShapeOf(desc.each.weight, desc.each.k).group_bytes),
+                    expert_bytes, args.weight->scales.data, ExpertScaleBytes(desc), args.out.data,
+                    RowStride(args.out), static_cast<int32_t>(desc.each.n),
+                    static_cast<int32_t>(desc.each.k), args.bias.data,
+                    RowStride(args.bias) * static_cast<uint64_t>(Info(desc.each.activation).bytes));
 }
 
 ops::Support F32Supports(const ops::Linear::Desc& desc, const device::DeviceFacts& facts) {
@@ -178,30 +209,46 @@ Status RecordChain(device::Stream& stream, const ops::Linear::Desc& desc,
   return LaunchChain(xpu, config, std::move(chain));
 }
 
-Status RunInt8(device::Stream& stream, const ops::Linear::Desc& desc,
-               const ops::Linear::Args& args) {
-  SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuNibbles16));
-  if (args.x.dims[0] == 0) return OkStatus();
-  if (AsXpu(stream).recording() && Chains(desc)) return RecordChain(stream, desc, args);
-  const LinearConfig config = ConfigureInt8Linear(desc, args.x.dims[0], FactsOf(stream));
-  return LaunchLinear(stream, "linear/any_int8_linear", config, desc, args,
-                      static_cast<int32_t>(config.groups_each));
-}
+class Int8Products final : public ops::Kept<ops::Linear> {
+ public:
+  Status Run(device::Stream& stream, const ops::Linear::Desc& desc,
+             const ops::Linear::Args& args) override {
+    SLUICE_RETURN_IF_ERROR(CheckLinearArgs(desc, args, ops::LayoutId::kXpuNibbles16));
+    const int64_t m = args.x.dims[0];
+    if (m == 0) return OkStatus();
+    if (AsXpu(stream).recording() && Chains(desc)) return RecordChain(stream, desc, args);
+    const auto choose = [&] { return Chosen{ConfigureInt8Linear(desc, m, FactsOf(stream)), {}}; };
+    SLUICE_ASSIGN_OR_RETURN(Chosen* const chosen, kept_.Of(m, choose));
+    return LaunchLinear(stream, "linear/any_int8_linear", *chosen, desc, args,
+                        static_cast<int32_t>(chosen->config.groups_each));
+  }
+
+ private:
+  KeptChoice kept_;
+};
 
 }  // namespace
 
 void RegisterLinear(ops::OpTable& table) {
   constexpr std::string_view kInt8 = "any_int8_linear", kF32 = "any_f32_linear";
   constexpr int kRows = static_cast<int>(kPackedRows);
-  table.Add<ops::Linear>({kInt8, &Int8Supports, &RunInt8, ops::Arithmetic::kInt8});
+  table.Add<ops::Linear>({.name = kInt8,
+                          .supports = &Int8Supports,
+                          .arithmetic = ops::Arithmetic::kInt8,
+                          .keep = &ops::Keep<Int8Products, ops::Linear>});
   table.Attach(kInt8,
                ops::LinearPacking{ops::LayoutId::kXpuNibbles16, kRows, &PackedBytes, &PackNibbles});
-  table.Add<ops::Linear>({kF32, &F32Supports, &RunF32, ops::Arithmetic::kF32});
+  table.Add<ops::Linear>({.name = kF32,
+                          .supports = &F32Supports,
+                          .arithmetic = ops::Arithmetic::kF32,
+                          .keep = &ops::Keep<F32Products, ops::Linear>});
   table.Attach(kF32,
                ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
   constexpr std::string_view kGrouped = "any_f32_grouped_linear";
-  table.Add<ops::GroupedLinear>(
-      {kGrouped, &F32GroupedSupports, &RunF32Grouped, ops::Arithmetic::kF32});
+  table.Add<ops::GroupedLinear>({.name = kGrouped,
+                                 .supports = &F32GroupedSupports,
+                                 .arithmetic = ops::Arithmetic::kF32,
+                                 .keep = &ops::Keep<F32GroupedProducts, ops::GroupedLinear>});
   table.Attach(kGrouped,
                ops::LinearPacking{ops::LayoutId::kXpuInterleaved16, kRows, &PackedBytes, &Pack});
 }
