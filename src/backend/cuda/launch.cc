@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "backend/cuda/counters.h"
 #include "backend/cuda/stream.h"
 
 namespace sluice::cuda {
@@ -59,6 +60,8 @@ Status LaunchKernel(device::Stream& stream, const KernelId& id, const LaunchShap
 Result<std::byte*> Scratch(device::Stream& stream, size_t bytes) {
   return AsCuda(stream).Scratch(bytes);
 }
+
+uint32_t* Counters(device::Stream& stream) { return AsCuda(stream).counters(); }
 
 const device::DeviceFacts& FactsOf(const device::Stream& stream) {
   return static_cast<const CudaStream&>(stream).facts();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backend/cuda/counters.h"
 #include "base/str_cat.h"
 
 namespace sluice::cuda {
@@ -71,10 +72,14 @@ Result<double> CudaEvent::SecondsSince(device::Event& earlier) {
 Result<std::unique_ptr<device::Stream>> CudaStream::Create(const StreamHome& home,
                                                            bool checks_each_op) {
   SLUICE_RETURN_IF_ERROR(home.context->Enter());
+  SLUICE_ASSIGN_OR_RETURN(  // new memory is zero
+      device::Buffer counters,
+      home.memory->Allocate(kCounters * sizeof(uint32_t), device::MemoryKind::kDevice));
   CUstream stream = nullptr;
   SLUICE_RETURN_IF_ERROR(
       Check(TheDriver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-  return std::unique_ptr<device::Stream>(new CudaStream(home, stream, checks_each_op));
+  return std::unique_ptr<device::Stream>(
+      new CudaStream(home, stream, std::move(counters), checks_each_op));
 }
 
 CudaStream::~CudaStream() {

@@ -87,6 +87,7 @@ class CudaStream : public device::Stream {
   const device::DeviceFacts& facts() const { return home_.context->facts(); }
   Status ReserveScratch(size_t bytes) override { return scratch_.Reserve(bytes); }
   Result<std::byte*> Scratch(size_t bytes) { return scratch_.Take(bytes); }
+  uint32_t* counters() const { return reinterpret_cast<uint32_t*>(counters_.data()); }
 
   // A call of the driver on this stream. An error gets the stream's history as context.
   Status Call(CUresult result, std::string_view what);
@@ -102,10 +103,11 @@ class CudaStream : public device::Stream {
   bool capturing() const { return capturing_; }
 
  private:
-  CudaStream(const StreamHome& home, CUstream stream, bool checks_each_op)
+  CudaStream(const StreamHome& home, CUstream stream, device::Buffer counters, bool checks_each_op)
       : Stream(checks_each_op),
         home_(home),
         stream_(stream),
+        counters_(std::move(counters)),
         scratch_([memory = home.memory](size_t bytes) {
           return memory->Allocate(bytes, device::MemoryKind::kDevice);
         }) {}
@@ -114,6 +116,7 @@ class CudaStream : public device::Stream {
 
   const StreamHome home_;
   const CUstream stream_;
+  const device::Buffer counters_;  // counters.h
   const Kernel* last_kernel_ = nullptr;
   KnownKernels known_kernels_;
   device::SubmitCounts counts_;

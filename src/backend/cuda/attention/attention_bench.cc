@@ -116,9 +116,11 @@ void RegisterAll() {
   }
   add(DType::kBF16, DType::kBF16, 16, 1, 8192, 128);
   for (const DType kv : {DType::kBF16, DType::kF8E4M3}) add(DType::kBF16, kv, 64, 1, 8192, 128);
-  for (const DType kv : {DType::kBF16, DType::kF8E4M3}) add(DType::kBF16, kv, 1, 1, 1024, 128);
-  add(DType::kBF16, DType::kBF16, 1, 1, 4096, 128);
-  add(DType::kBF16, DType::kBF16, 1, 1, 32768, 128);
+  for (const DType kv : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int context : {1024, 4096, 32768, 122'880})
+      add(DType::kBF16, kv, 1, 1, context, 128);
+    for (const int sequences : {2, 4, 8, 16}) add(DType::kBF16, kv, sequences, 1, 1024, 128);
+  }
   add(DType::kBF16, DType::kBF16, 64, 4, 4096, 128);
   add(DType::kF32, DType::kF16, 64, 1, 2048, 64);
   for (const int dim : {64, 128, 256}) add(DType::kBF16, DType::kBF16, 1, 2048, 2048, dim);
@@ -132,6 +134,15 @@ void RegisterAll() {
     add(DType::kBF16, DType::kBF16, 1, 2048, context, 128);
   add(DType::kBF16, DType::kF8E4M3, 1, 2048, 2048, 128);
   add(DType::kF32, DType::kF16, 1, 512, 512, 64);
+  for (const DType kv : {DType::kBF16, DType::kF8E4M3}) {
+    const std::string name = StrCat("bf16/", Name(kv), "/queries:1/context:1024/table:131072");
+    benchmark::RegisterBenchmark(
+        name.c_str(),
+        [=](benchmark::State& state) { Run(state, DType::kBF16, kv, {1024}, 1, 131072, 128); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond)
+        ->MinTime(0.05);
+  }
   std::vector<int32_t> mixed(63, 1024);
   mixed.push_back(122'880);
   for (const DType kv : {DType::kBF16, DType::kF8E4M3}) {

@@ -196,6 +196,20 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
     return RowsOf(args, inputs);
   }
 
+  // The output row of a position that is decoded in so many sequences at once that they are
+  // streamed (stream_attention.cuh). All of them have the same.
+  std::vector<std::byte> Streamed(int sequence, int position) {
+    constexpr int kCopies = 80;
+    std::vector<std::byte> rows =
+        Run(std::vector<Chunk>(kCopies, Chunk{sequence, position, position + 1}));
+    const size_t row = rows.size() / kCopies;
+    for (int i = 1; i < kCopies; ++i) {
+      EXPECT_TRUE(std::equal(rows.begin(), rows.begin() + row, rows.begin() + i * row)) << i;
+    }
+    rows.resize(row);
+    return rows;
+  }
+
   Status Call(device::Stream& stream, const Attention::Args& args) {
     const auto bound = ops::Bind<Attention>(memory_->device().ops(), desc_);
     return bound.ok() ? (*bound)(stream, args) : bound.status();
@@ -246,14 +260,17 @@ TEST_P(AttentionSameness, DecodeOfManyLongContextsGivesTheBitsOfEachAlone) {
   }
 }
 
-// Padding may leave a step in the shape of decode with several tokens of a sequence.
+// Padding may leave a step in the shape of decode with several tokens of a sequence: in a small
+// step, and in one that is streamed.
 TEST_P(AttentionSameness, SeveralTokensInTheShapeOfDecodeGiveTheBitsOfEachAlone) {
-  const std::vector<Chunk> chunks = {{2, 1250, 1257}, {0, 100, 101}, {4, 250, 257}};
-  const Inputs inputs = MakeInputs(chunks, 20, 24, 1000);
-  const Attention::Args args = Upload(inputs);
-  const Status status = Call(memory_->stream(), args);
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(RowsOf(args, inputs), Run(chunks));
+  const std::vector<Chunk> chunks = {{2, 1253, 1257}, {0, 100, 101}, {4, 255, 257}};
+  for (const int sequences : {8, 80}) {
+    const Inputs inputs = MakeInputs(chunks, sequences - 1, sequences, 100);
+    const Attention::Args args = Upload(inputs);
+    const Status status = Call(memory_->stream(), args);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(RowsOf(args, inputs), Run(chunks)) << sequences;
+  }
 }
 
 // Tables of sequences that share their pages: all splits together have no room for partial results,
@@ -329,11 +346,13 @@ TEST_P(AttentionSameness, DecodeVerifyAndPrefillGiveTheSameBits) {
   }
   EXPECT_EQ(chunks, whole);
   for (const int position : {0, 1, 63, 64, 255, 256, 257, 511, 640, 1023, 1299}) {
-    for (const int64_t blocks_max : {100, 8000}) {  // with room for more it is streamed
-      const std::vector<std::byte> decode = Run({{2, position, position + 1}}, 0, blocks_max);
-      EXPECT_TRUE(std::equal(decode.begin(), decode.end(), whole.begin() + position * row))
+    const std::vector<std::byte> expected(whole.begin() + position * row,
+                                          whole.begin() + (position + 1) * row);
+    for (const int64_t blocks_max : {100, 8000}) {
+      EXPECT_EQ(Run({{2, position, position + 1}}, 0, blocks_max), expected)
           << "decode at " << position << " with room for " << blocks_max << " blocks";
     }
+    EXPECT_EQ(Streamed(2, position), expected) << "decode of many at " << position;
     const int first = std::max(0, position - 4);
     const std::vector<std::byte> verify = Run({{0, 650, 700}, {2, first, position + 1}});
     EXPECT_TRUE(std::equal(verify.begin() + 50 * row, verify.end(), whole.begin() + first * row))
@@ -392,14 +411,14 @@ TEST_P(AttentionSameness, WhatARowDoesNotSeeDoesNotChangeItsBits) {
   EXPECT_TRUE(same(Run({{2, 600, 700}}), 600, 600, 655));
   EXPECT_TRUE(same(Run({{2, 651, 657}}), 651, 651, 655)) << "verify";
   EXPECT_TRUE(same(Run({{2, 654, 655}}), 654, 654, 655)) << "decode";
-  EXPECT_TRUE(same(Run({{2, 654, 655}}, 0, 8000), 654, 654, 655)) << "streamed decode";
+  EXPECT_TRUE(same(Streamed(2, 654), 654, 654, 655)) << "decode of many";
   EXPECT_FALSE(same(Run({{2, 600, 700}}), 600, 655, 700)) << "nothing was spoilt";
   if (desc_.window == 0) return;
   Spoil(2, 0, 200);  // what a window has passed
   const int first = 199 + desc_.window;
   EXPECT_TRUE(same(Run({{2, 0, 700}}), 0, first, 655));
   EXPECT_TRUE(same(Run({{2, first - 5, 655}}), first - 5, first, 655));
-  EXPECT_TRUE(same(Run({{2, 654, 655}}, 0, 8000), 654, 654, 655)) << "streamed decode";
+  EXPECT_TRUE(same(Streamed(2, 654), 654, 654, 655)) << "decode of many";
 }
 
 // Other kernels would give other bits: a call that the bound one can't take is an error.

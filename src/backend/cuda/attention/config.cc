@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention/cluster_params.h"
 #include "backend/cuda/attention/plan.h"
+#include "backend/cuda/counters.h"
 
 namespace sluice::cuda {
 namespace {
@@ -76,6 +78,55 @@ void ChooseWide(AttentionProducts products, const ops::Attention::Desc& desc,
       static_cast<unsigned>(std::min<int64_t>(compute_units, tiles * desc.kv_heads));
 }
 
+// The kernel's name for the types and the padded size of heads.
+void NameStream(AttentionProducts products, const ops::Attention::Desc& desc, bool cluster,
+                StreamConfig& stream) {
+  const int dim = PaddedDim(products, desc.head_dim);
+  const bool halves = products == AttentionProducts::kF16;
+  const char* const codes = desc.activation == DType::kF16 ? "_f16_" : "_bf16_";
+  if (!ops::KvHasScales(desc.kv.dtype)) {
+    if (cluster) {
+      stream.module = halves ? "sm90_f16_attention_cluster" : "sm90_bf16_attention_cluster";
+    } else {
+      stream.module = halves ? "sm90_f16_attention_stream" : "sm90_bf16_attention_stream";
+    }
+    stream.function = StrCat(stream.module, "_", dim);
+    return;
+  }
+  const bool integers = desc.kv.dtype == DType::kI8;
+  if (cluster) {
+    stream.module = integers ? "sm90_bf16_attention_cluster_i8" : "sm90_bf16_attention_cluster_f8";
+  } else {
+    stream.module = integers ? "sm90_bf16_attention_stream_i8" : "sm90_bf16_attention_stream_f8";
+  }
+  stream.function = StrCat(stream.module, codes, dim);
+}
+
+// Decode of few rows, if there is room for all of their partial results.
+bool ChooseCluster(AttentionProducts products, const ops::Attention::Desc& desc,
+                   const AttentionSizes& sizes, int compute_units, AttentionConfig& config) {
+  const int64_t group = desc.q_heads / desc.kv_heads;
+  const int64_t rows = sizes.tokens * CeilDiv(group, kStreamRows) * desc.kv_heads;
+  const int64_t splits = std::max<int64_t>(
+      CeilDiv(sizes.blocks_max * desc.kv.kernel_block_tokens, int64_t{kSplitTokens}), 1);
+  static_assert(kClusterRowsMax * kClusterBlocks <= kCounters);
+  if (products == AttentionProducts::kF32 || (desc.head_dim != 64 && desc.head_dim != 128) ||
+      desc.kv.kernel_block_tokens % kStreamBox != 0 || sizes.tokens > sizes.sequences ||
+      sizes.sequences > kClusterSequences || rows > kClusterRowsMax ||
+      rows * splits > kClusterItemsMax || (splits > 1 && sizes.tokens * splits > config.slots_max))
+    return false;
+  StreamConfig& stream = config.stream;
+  NameStream(products, desc, true, stream);
+  stream.threads = kClusterThreads;
+  stream.shared_bytes = ClusterSharedBytes(desc.head_dim, ops::KvHasScales(desc.kv.dtype));
+  stream.all = stream.joins = true;
+  stream.tokens = static_cast<int>(sizes.tokens);
+  const int64_t clusters =
+      std::min(rows * splits, int64_t{compute_units} * kClusterBlocksPerUnit / kClusterBlocks);
+  stream.thread_blocks = static_cast<unsigned>(std::max<int64_t>(clusters, 1) * kClusterBlocks);
+  return true;
+}
+
 // Decode alone, or beside a prompt's chunk, where a launch more does not count. A step that
 // verifies drafts has other rows.
 void ChooseStream(AttentionProducts products, const ops::Attention::Desc& desc,
@@ -93,20 +144,10 @@ void ChooseStream(AttentionProducts products, const ops::Attention::Desc& desc,
                         desc.kv_heads * std::max<int64_t>(splits, 1);
   const int64_t blocks = int64_t{compute_units} * kStreamBlocksPerUnit;
   if (items <= blocks) return;
-  const bool codes = ops::KvHasScales(desc.kv.dtype);
   StreamConfig& stream = config.stream;
-  if (!codes) {
-    stream.module = products == AttentionProducts::kF16 ? "sm90_f16_attention_stream"
-                                                        : "sm90_bf16_attention_stream";
-    stream.function = StrCat(stream.module, "_", dim);
-  } else {
-    stream.module = desc.kv.dtype == DType::kI8 ? "sm90_bf16_attention_stream_i8"
-                                                : "sm90_bf16_attention_stream_f8";
-    stream.function =
-        StrCat(stream.module, desc.activation == DType::kF16 ? "_f16_" : "_bf16_", dim);
-  }
+  NameStream(products, desc, false, stream);
   stream.threads = kStreamThreads;
-  stream.shared_bytes = StreamSharedBytes(dim, codes);
+  stream.shared_bytes = StreamSharedBytes(dim, ops::KvHasScales(desc.kv.dtype));
   stream.all = all;
   stream.tokens = all ? static_cast<int>(sizes.tokens) : 1;
   stream.thread_blocks = static_cast<unsigned>(blocks);
@@ -161,7 +202,8 @@ AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attent
              .values = desc.head_dim,
              .block_tokens = desc.kv.kernel_block_tokens},
             sizes, compute_units, config);
-  ChooseStream(products, desc, sizes, compute_units, config);
+  if (!ChooseCluster(products, desc, sizes, compute_units, config))
+    ChooseStream(products, desc, sizes, compute_units, config);
   // Each warp of the kernel that streams joins splits that have no room elsewhere.
   if (products != AttentionProducts::kF32 && config.slots_max > 0) {
     const int64_t rows = int64_t{compute_units} * kStreamBlocksPerUnit * kStreamWarps * kStreamRows;

@@ -28,13 +28,14 @@ struct WideConfig {
   unsigned thread_blocks = 0;  // 0: it is not launched
 };
 
-// The kernel that streams decode, which leaves other sequences to the one that takes all.
+// A kernel of decode alone, which leaves other sequences to the one that takes all.
 struct StreamConfig {
   const char* module = "";
   std::string function;
   int threads = 0, shared_bytes = 0;
   int tokens = 0;              // it takes the sequences of at most so many query tokens
   bool all = false;            // there are no others
+  bool joins = false;          // it combines splits, so that no other kernel does
   unsigned thread_blocks = 0;  // 0: it is not launched
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cuda/attention/cluster_params.h"
 #include "backend/cuda/attention/params.h"
 
 namespace sluice::cuda {
@@ -198,17 +199,60 @@ TEST(AttentionConfigTest, DecodeIsStreamedFromPagesOfWholeBoxes) {
   EXPECT_EQ(of(DType::kI8, 40, 16, 2, 2).function, "sm90_bf16_attention_stream_i8_bf16_64");
 }
 
-// 8 KV heads of 33 splits are as many items as two thread blocks on each multiprocessor.
-TEST(AttentionConfigTest, DecodeOfNoMoreSplitsThanThreadBlocksIsTheOtherKernels) {
+// 8 KV heads of three sequences and 11 splits are as many items as two thread blocks on each
+// multiprocessor.
+TEST(AttentionConfigTest, DecodeOfNoMoreSplitsThanThreadBlocksIsNotStreamed) {
   const auto stream = [](int64_t sequences, int64_t splits) {
     return ConfigureAttention(AttentionProducts::kBF16, Llama(DType::kBF16, DType::kBF16),
                               {sequences, sequences, splits * kSplitTokens / 16}, 132)
         .stream;
   };
+  EXPECT_EQ(stream(3, 11).thread_blocks, 0u);
+  EXPECT_EQ(stream(3, 12).function, "sm90_bf16_attention_stream_128");
+  EXPECT_EQ(stream(3, 12).thread_blocks, 264u);
   EXPECT_EQ(stream(1, 33).thread_blocks, 0u);
-  EXPECT_EQ(stream(1, 34).thread_blocks, 264u);
-  EXPECT_EQ(stream(2, 16).thread_blocks, 0u);
-  EXPECT_EQ(stream(3, 16).thread_blocks, 264u);
+  EXPECT_EQ(stream(1, 34).function, "sm90_bf16_attention_stream_128");
+}
+
+TEST(AttentionConfigTest, ClustersTakeTheSplitsOfFewSequences) {
+  const auto of = [](DType kv, int head_dim, int page, int64_t tokens, int64_t sequences,
+                     int64_t context) {
+    ops::Attention::Desc desc = Llama(DType::kBF16, kv);
+    desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = head_dim;
+    desc.kv.kernel_block_tokens = page;
+    return ConfigureAttention(AttentionProducts::kBF16, desc, {tokens, sequences, context / page},
+                              132)
+        .stream;
+  };
+  constexpr int64_t kContextMax = kClusterItemsMax / 8 * kSplitTokens;  // of one sequence
+  for (const int64_t context : {int64_t{256}, int64_t{1024}, kContextMax}) {
+    const StreamConfig one = of(DType::kBF16, 128, 16, 1, 1, context);
+    EXPECT_EQ(one.function, "sm90_bf16_attention_cluster_128");
+    EXPECT_TRUE(one.joins);
+    EXPECT_TRUE(one.all);
+    EXPECT_EQ(one.thread_blocks % kClusterBlocks, 0u);
+    EXPECT_LE(one.thread_blocks, 132u * kClusterBlocksPerUnit);
+    const int64_t items = context / kSplitTokens * 8;
+    EXPECT_LE(one.thread_blocks, items * kClusterBlocks) << "no more than there are splits";
+  }
+  EXPECT_FALSE(of(DType::kBF16, 128, 16, 1, 1, kContextMax + 16).joins) << "a split more";
+  constexpr int64_t kRows = kClusterRowsMax / 8;
+  EXPECT_TRUE(of(DType::kBF16, 128, 16, kRows, kRows, 512).joins);
+  EXPECT_FALSE(of(DType::kBF16, 128, 16, kRows + 1, kRows + 1, 512).joins) << "a token more";
+  EXPECT_EQ(of(DType::kF8E4M3, 64, 32, 1, 1, 1024).function,
+            "sm90_bf16_attention_cluster_f8_bf16_64");
+  EXPECT_EQ(of(DType::kI8, 128, 16, 1, 1, 1024).function,
+            "sm90_bf16_attention_cluster_i8_bf16_128");
+  EXPECT_TRUE(of(DType::kBF16, 128, 16, 1, kClusterSequences, 1024).joins);
+  EXPECT_FALSE(of(DType::kBF16, 128, 16, 1, kClusterSequences + 1, 1024).joins);
+  EXPECT_FALSE(of(DType::kBF16, 80, 16, 1, 1, 1024).joins) << "heads of another size";
+  EXPECT_FALSE(of(DType::kBF16, 128, 24, 1, 1, 960).joins) << "pages of another size";
+  EXPECT_FALSE(of(DType::kBF16, 128, 16, 2, 1, 1024).joins) << "verification of drafts";
+  for (const bool codes : {false, true}) {
+    for (const int dim : {64, 128}) {
+      EXPECT_LE(kClusterBlocksPerUnit * (ClusterSharedBytes(dim, codes) + (1 << 10)), 228 << 10);
+    }
+  }
 }
 
 }  // namespace

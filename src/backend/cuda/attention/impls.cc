@@ -6,6 +6,7 @@
 #include "backend/cuda/attention/host_params.h"
 #include "backend/cuda/attention/kv_maps.h"
 #include "backend/cuda/attention/plan.h"
+#include "backend/cuda/counters.h"
 #include "backend/cuda/launch.h"
 
 namespace sluice::cuda {
@@ -87,6 +88,13 @@ Status LaunchStream(device::Stream& stream, const Attention::Desc& desc, const S
   return Launch(stream, {config.module, config.function.c_str()}, shape, p, *maps);
 }
 
+Status LaunchCluster(device::Stream& stream, const StreamConfig& config, const AttentionParams& p) {
+  const LaunchShape shape = {.grid = {config.thread_blocks},
+                             .block = {static_cast<unsigned>(config.threads)},
+                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
+  return Launch(stream, {config.module, config.function.c_str()}, shape, p, Counters(stream));
+}
+
 Status LaunchWide(device::Stream& stream, const Attention::Desc& desc, const WideConfig& config,
                   const AttentionParams& p, KeptMaps& kept) {
   SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
@@ -122,8 +130,8 @@ Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
   p.wide_rows = wide ? config.wide.rows : 0;
   p.thread_blocks = static_cast<int32_t>(config.thread_blocks);
   p.slots_max = static_cast<int32_t>(config.slots_max);
-  const bool streams =
-      config.stream.thread_blocks > 0 && BoxesAligned(desc, p) && p.kernel_blocks > 0;
+  const bool streams = config.stream.thread_blocks > 0 && BoxesAligned(desc, p) &&
+                       p.kernel_blocks > 0 && (!config.stream.joins || RowsCopied(p));
   p.stream_tokens = streams ? config.stream.tokens : 0;
   const size_t plan_bytes = plan == nullptr ? PlanBytes(p.sequences) : 0;
   SLUICE_ASSIGN_OR_RETURN(
@@ -143,6 +151,7 @@ Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
   if (!(streams && config.stream.all))
     SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
+  if (streams && config.stream.joins) return LaunchCluster(stream, config.stream, p);
   if (streams) SLUICE_RETURN_IF_ERROR(LaunchStream(stream, desc, config.stream, p, maps.streamed));
   const LaunchShape combine = {.grid = {config.combine_blocks},
                                .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))},

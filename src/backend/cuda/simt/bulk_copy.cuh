@@ -90,6 +90,30 @@ __device__ __forceinline__ void CopyBytes(uint32_t to, const void* from, uint32_
       : "memory");
 }
 
+// Writes a number, or four, to the same place in shared memory of the cluster's thread block
+// `rank`, and counts their bytes at its barrier `arrived`, at whose phase's end they are there.
+__device__ __forceinline__ void Send(uint32_t place, uint32_t rank, float x, uint32_t arrived) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier;\n"
+      "mapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [there], %3, [barrier];\n}" ::"r"(
+          place),
+      "r"(arrived), "r"(rank), "f"(x)
+      : "memory");
+}
+__device__ __forceinline__ void SendFour(uint32_t place, uint32_t rank, const float4& x,
+                                         uint32_t arrived) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier;\n"
+      "mapa.shared::cluster.u32 there, %0, %2;\n"
+      "mapa.shared::cluster.u32 barrier, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %6}, "
+      "[barrier];\n}" ::"r"(place),
+      "r"(arrived), "r"(rank), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+      : "memory");
+}
+
 // What ordinary stores and copies by threads wrote becomes visible to matrix instructions that read
 // shared memory by themselves.
 __device__ __forceinline__ void PublishToMatrices() {
