@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "engine/engine_fixture.h"
@@ -248,16 +249,21 @@ TEST(Engine, AStopStringEndsNothingBeforeMinTokens) {
   ExpectNothingLeft(*engine);
 }
 
-TEST(Engine, ARequestThatFindsNoMemoryEndsAlone) {
+TEST(Engine, ARequestThatFailsEndsAloneAndSaysWhetherMemoryWasShort) {
   const auto engine = OpenTiny(TinyOptions());
-  std::promise<FinishReason> end;
-  int calls = 0;
-  const auto id = engine->Submit(TinyRequest(kPrompt, 60), [&](TextDelta&& delta) {
-    if (++calls == 1) throw std::bad_alloc();
-    if (delta.last) end.set_value(delta.finish);
-  });
-  ASSERT_TRUE(id.ok());
-  EXPECT_EQ(end.get_future().get(), FinishReason::kError);
+  std::promise<TextDelta> ends[2];
+  int calls[2] = {};
+  for (const bool memory : {true, false}) {
+    const auto id = engine->Submit(TinyRequest(kPrompt, 60), [&, memory](TextDelta&& delta) {
+      if (++calls[memory] == 1 && memory) throw std::bad_alloc();
+      if (calls[memory] == 1) throw std::out_of_range("a mistake");
+      if (delta.last) ends[memory].set_value(std::move(delta));
+    });
+    ASSERT_TRUE(id.ok());
+    const TextDelta last = ends[memory].get_future().get();
+    EXPECT_EQ(last.finish, FinishReason::kError);
+    EXPECT_EQ(last.error.code(), memory ? StatusCode::kOutOfMemory : StatusCode::kInternal);
+  }
   EXPECT_EQ(Ask(*engine, TinyRequest(kPrompt, 5))->usage.completion_tokens, 5);
   EXPECT_TRUE(engine->Drain(60).ok());
   ExpectNothingLeft(*engine);

@@ -32,15 +32,21 @@ class GrammarWorkers {
   void Stop();
 
  private:
-  void Run();
+  void RunShort();
+  void RunLong();
+  // The next of `waiting`; null: there is none, and no more will come.
+  std::shared_ptr<RequestState> Next(TurnQueue* waiting, const bool* stopping);
+  // False: it takes longer than a short compile.
+  bool Compile(RequestState* request, bool is_long);
 
   text::GrammarCompiler compiler_;
   const std::function<void(std::shared_ptr<RequestState>)> next_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  TurnQueue waiting_;      // guarded by mutex_
-  bool stopping_ = false;  // guarded by mutex_
-  std::vector<std::thread> threads_;
+  // Requests, and those whose grammar takes longer than a short compile; guarded by mutex_
+  TurnQueue waiting_, long_waiting_;
+  bool stopping_ = false, long_stopping_ = false;  // guarded by mutex_
+  std::thread short_thread_, long_thread_;
 };
 
 }  // namespace sluice::engine

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "engine/tagged_parameters.h"
 #include "text/json_schema.h"
 
 namespace sluice::engine {
@@ -18,22 +19,39 @@ bool IsStrict(const OrderedJson& function) {
   return strict != function.end() && *strict == true;
 }
 
-// What the arguments are held to. A form of arguments other than JSON is made from the schema as
-// the client wrote it.
-Result<OrderedJson> ArgumentsOf(const OrderedJson& function, bool json) {
+Status CannotHold(const OrderedJson& function, const Status& why) {
+  return InvalidArgument(StrCat("the strict tool ", Quote(function["name"].get<std::string>()),
+                                " has parameters that answers cannot be held to: ", why.message()),
+                         "tools");
+}
+
+// The function with what its arguments are held to.
+Result<text::CallableTool> CallableFunction(const OrderedJson& function,
+                                            const text::ToolSchemas& kinds,
+                                            const text::ParameterShape* tags) {
+  text::CallableTool tool;
+  tool.name = function["name"].get<std::string>();
   const auto found = function.find("parameters");
   const OrderedJson schema = found == function.end() || found->is_null()
                                  ? OrderedJson{{"type", "object"},
                                                {"properties", OrderedJson::object()},
                                                {"additionalProperties", false}}
                                  : *found;
-  auto held = text::RewriteSchema(DumpJson(schema), /*closed=*/true);
-  if (held.ok()) return json ? *std::move(held) : schema;
-  if (!IsStrict(function)) return OrderedJson{{"type", "object"}};
-  return InvalidArgument(
-      StrCat("the strict tool ", Quote(function["name"].get<std::string>()),
-             " has parameters that answers cannot be held to: ", held.status().message()),
-      "tools");
+  const auto held = text::RewriteSchema(DumpJson(schema), /*closed=*/true);
+  Status status = held.status();
+  if (held.ok() && tags != nullptr) {
+    auto parameters = TaggedParameters(*held, kinds, tool.name, *tags);
+    status = parameters.status();
+    if (parameters.ok()) tool.parameters = *std::move(parameters);
+  } else if (held.ok()) {
+    // As the client wrote it: the grammar rewrites it.
+    tool.schema = schema;
+  }
+  if (status.ok()) return tool;
+  if (IsStrict(function)) return CannotHold(function, status);
+  tool.schema = {{"type", "object"}};
+  if (tags != nullptr) tool.parameters = AnyTaggedParameters(*tags);
+  return tool;
 }
 
 // The functions with a name among the request's tools.
@@ -51,15 +69,19 @@ Result<std::vector<OrderedJson>> FunctionsOf(const Request& request) {
   return functions;
 }
 
-// Those that the answer may call: the one of the name `wanted`, or all where that is empty.
-Result<std::vector<text::CallableTool>> CallableTools(const std::vector<OrderedJson>& functions,
-                                                      const std::string& wanted, bool json) {
+// Those that the answer may call: the one that tool_choice names, or all.
+Result<std::vector<text::CallableTool>> CallableTools(const Request& request,
+                                                      const std::vector<OrderedJson>& functions,
+                                                      const text::ParameterShape* tags) {
+  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
+  SLUICE_ASSIGN_OR_RETURN(const text::ToolSchemas kinds,
+                          text::ToolSchemas::Make(chat == nullptr ? "" : chat->tools_json));
+  const std::string& wanted = request.tool_choice.tool;
   std::vector<text::CallableTool> callable;
   for (const OrderedJson& function : functions) {
-    std::string name = function["name"].get<std::string>();
-    if (!wanted.empty() && name != wanted) continue;
-    SLUICE_ASSIGN_OR_RETURN(OrderedJson schema, ArgumentsOf(function, json));
-    callable.push_back({std::move(name), std::move(schema)});
+    if (!wanted.empty() && function["name"] != wanted) continue;
+    SLUICE_ASSIGN_OR_RETURN(text::CallableTool tool, CallableFunction(function, kinds, tags));
+    callable.push_back(std::move(tool));
   }
   return callable;
 }
@@ -83,7 +105,7 @@ Result<bool> HoldToCalls(const text::OutputFormat& output, const text::Tokenizer
   const auto family = output.HeldCalls();
   if (!family.ok()) return family.status();
   SLUICE_ASSIGN_OR_RETURN(const std::vector<text::CallableTool> tools,
-                          CallableTools(functions, choice.tool, (*family)->shape->style == "json"));
+                          CallableTools(*request, functions, (*family)->shape->parameters));
   if (tools.empty()) {
     return InvalidArgument(choice.tool.empty()
                                ? std::string("tool_choice requires a call, and there are no tools")

@@ -5,8 +5,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <regex>
+#include <set>
 
 #include "base/philox.h"
+#include "base/str_cat.h"
+#include "base/utf8.h"
 #include "text/grammar_fixture.h"
 #include "text/output/output_fixture.h"
 
@@ -39,8 +43,7 @@ class HoldToCallsTest : public ::testing::Test {
     EXPECT_TRUE(compiled.ok()) << compiled.status().message() << request.grammar.text;
     return compiled.ok() ? *compiled : nullptr;
   }
-  // An answer that fits: any of the bytes that may come, until it may end. White space that is not
-  // needed is left out: a value between tags may have some around it.
+  // An answer that fits: any of the bytes that may come, until it may end.
   std::string Draw(const text::CompiledGrammar& grammar, uint32_t seed) const {
     const auto walk = grammar.Walk(false);
     std::string text;
@@ -52,10 +55,6 @@ class HoldToCallsTest : public ::testing::Test {
         if (text::HasBit(words, id)) ids.push_back(id);
       }
       EXPECT_FALSE(ids.empty()) << text;
-      const auto is_space = [](text::TokenId byte) {
-        return byte == ' ' || (byte >= 9 && byte <= 13);
-      };
-      if (!std::all_of(ids.begin(), ids.end(), is_space)) std::erase_if(ids, is_space);
       if (ids.empty()) break;
       const text::TokenId id = ids[Philox(seed, {i, 0, 0, 0})[0] % ids.size()];
       EXPECT_TRUE(walk->Go(id));
@@ -110,8 +109,8 @@ TEST_F(HoldToCallsTest, ARequiredCallIsOfAnyToolAndTheirNumberIsFreeUnlessOneIsW
   ASSERT_TRUE(any != nullptr && one != nullptr);
   const std::string now = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
   const std::string weather =
-      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": "
-      "3}}\n"
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
+      "{\"city\":\"Paris\",\"days\":3}}\n"
       "</tool_call>";
   for (const auto& grammar : {any, one}) {
     EXPECT_TRUE(text::Fits(*grammar, vocab_, now));
@@ -137,9 +136,214 @@ TEST_F(HoldToCallsTest, WithAStrictToolAnAnswerIsTextOrCallsThatFit) {
     ASSERT_NE(grammar, nullptr);
     const std::string end = std::string(family) == "hermes" ? "}\n</tool_call>" : "}";
     EXPECT_TRUE(text::Fits(*grammar, vocab_, "It is <b>noon</b>."));
-    EXPECT_TRUE(text::Fits(*grammar, vocab_, begin + std::string("{\"a\": 5}") + end));
-    EXPECT_FALSE(text::Fits(*grammar, vocab_, begin + std::string("{\"a\": \"5\"}") + end));
+    EXPECT_TRUE(text::Fits(*grammar, vocab_, begin + std::string("{\"a\":5}") + end));
+    EXPECT_FALSE(text::Fits(*grammar, vocab_, begin + std::string("{\"a\": 5}") + end));
+    EXPECT_FALSE(text::Fits(*grammar, vocab_, begin + std::string("{\"a\":\"5\"}") + end));
     EXPECT_FALSE(text::Fits(*grammar, vocab_, begin + std::string("{}") + end));
+  }
+}
+
+// Each family that writes values between tags once let whitespace stand around them that its parser
+// took for a part of the value.
+TEST_F(HoldToCallsTest, TheArgumentsOfAStrictToolFitItsSchemaInEveryFamily) {
+  const std::string tools = R"([{"type": "function", "function": {"name": "f", "strict": true,
+    "parameters": {"type": "object", "properties": {
+      "a": {"type": "string", "enum": ["x", " y", "a<b", "12"]},
+      "s": {"type": "string", "pattern": "^[ab<]?c$"},
+      "l": {"type": "string", "maxLength": 2},
+      "d": {"type": "string", "format": "date"},
+      "n": {"anyOf": [{"type": "string", "pattern": "^[0-9]$"}, {"type": "null"}]},
+      "m": {"enum": ["1", 2, "z", null]},
+      "i": {"type": "integer", "minimum": 3, "maximum": 12},
+      "o": {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": ["b"],
+            "additionalProperties": false}},
+      "required": ["a", "s", "l", "d", "n", "m", "i"], "additionalProperties": false}}}])";
+  const std::regex s("[ab<]?c"), l("[^\"\\\\]*"), d("[0-9]{4}-[0-9]{2}-[0-9]{2}"), n("[0-9]");
+  for (const text::CallFamily& family : text::CallFamilies()) {
+    if (family.shape == nullptr) continue;
+    SCOPED_TRACE(family.name);
+    Request request = Asking(true, "f", tools);
+    const auto holds = Hold(family.name, &request);
+    ASSERT_TRUE(holds.ok()) << holds.status().message();
+    const auto grammar = Compile(request);
+    ASSERT_NE(grammar, nullptr);
+    const text::Parsing parsing(family.name, "none", tools.c_str());
+    for (uint32_t seed = 0; seed < 12; ++seed) {
+      const std::string text = Draw(*grammar, seed);
+      const text::Taken taken = parsing.Take(std::vector<std::string_view>{text});
+      ASSERT_EQ(taken.calls.size(), 1u) << text;
+      const Json value = Json::parse(taken.calls[0].second, nullptr, false);
+      ASSERT_TRUE(value.is_object()) << text << "\n" << taken.calls[0].second;
+      const auto matches = [&](const char* name, const std::regex& regex) {
+        return value.contains(name) && value[name].is_string() &&
+               std::regex_match(value[name].get<std::string>(), regex);
+      };
+      const Json listed = {"x", " y", "a<b", "12"}, mixed = {"1", 2, "z", nullptr};
+      EXPECT_NE(std::find(listed.begin(), listed.end(), value["a"]), listed.end()) << text;
+      EXPECT_NE(std::find(mixed.begin(), mixed.end(), value["m"]), mixed.end()) << text;
+      EXPECT_TRUE(matches("s", s) && matches("d", d)) << text;
+      EXPECT_TRUE(matches("l", l)) << text;
+      EXPECT_LE(CountUtf8(value["l"].get<std::string>()), 2u) << text;
+      EXPECT_TRUE(value["n"].is_null() || matches("n", n)) << text;
+      ASSERT_TRUE(value["i"].is_number_integer()) << text;
+      EXPECT_TRUE(value["i"] >= 3 && value["i"] <= 12) << text;
+      EXPECT_TRUE(!value.contains("o") || value["o"]["b"].is_boolean()) << text;
+    }
+  }
+}
+
+// Rewritten twice, a schema would lose what its first rewriting makes whole.
+TEST_F(HoldToCallsTest, ArgumentsAreHeldToWhatTheSchemaSaysOfThem) {
+  struct Case {
+    const char* parameters;  // behind `"type": "object", `
+    std::vector<const char*> fits, breaks;
+  };
+  const Case cases[] = {
+      {R"("properties": {"c": {"type": "string", "pattern": "^[ab]{1,3}$"}}, "required": ["c"])",
+       {R"({"c":"ab"})"},
+       {R"({"c":"xaby"})", R"({"c":"abab"})", R"({"c":""})", R"({"c":"a","d":1})"}},
+      {R"("properties": {"c": {"type": "string", "minLength": 2, "maxLength": 3}},
+          "required": ["c"], "additionalProperties": false)",
+       {R"({"c":"ab"})"},
+       {R"({"c":"a"})", R"({"c":"abcd"})"}},
+      {R"("properties": {"c": {"type": "string", "format": "uri"}}, "required": ["c"])",
+       {R"({"c":"http://a.b/c"})"},
+       {R"({"c":"no uri"})"}},
+      {R"("properties": {"c": {"type": "string", "not": {"const": "x"}}}, "required": ["c"])",
+       {R"({"c":"y"})", R"({"c":"xx"})"},
+       {R"({"c":"x"})"}},
+      {R"("properties": {"c": {"type": "integer"}}, "required": ["c"],
+          "additionalProperties": {"type": "string"})",
+       {R"({"c":1})", R"({"c":1,"d":"e"})"},
+       {R"({"c":1,"d":2})", R"({"d":"e"})"}},
+      {R"("properties": {"c": {"type": "integer"}}, "additionalProperties": true)",
+       {R"({"d":1.5})", R"({"c":1,"d":[null]})"},
+       {R"({"c":"1"})"}}};
+  for (const Case& held : cases) {
+    for (const char* strict : {"true", "false"}) {
+      SCOPED_TRACE(std::string(held.parameters) + strict);
+      Request request = Asking(
+          true, "",
+          std::string(R"([{"type": "function", "function": {"name": "f", )") + R"("strict": )" +
+              strict + R"(, "parameters": {"type": "object", )" + held.parameters + "}}}]");
+      const auto holds = Hold("hermes", &request);
+      ASSERT_TRUE(holds.ok()) << holds.status().message();
+      const auto grammar = Compile(request);
+      ASSERT_NE(grammar, nullptr);
+      const auto fits = [&](const char* arguments) {
+        return text::Fits(*grammar, vocab_,
+                          std::string("<tool_call>\n{\"name\": \"f\", \"arguments\": ") +
+                              arguments + "}\n</tool_call>");
+      };
+      for (const char* arguments : held.fits) EXPECT_TRUE(fits(arguments)) << arguments;
+      for (const char* arguments : held.breaks) EXPECT_FALSE(fits(arguments)) << arguments;
+    }
+  }
+}
+
+// What an argument's schema was rewritten to could not be rewritten once more.
+TEST_F(HoldToCallsTest, ObjectsBetweenTagsAreHeldToWhatTheirSchemaSaysOfOtherNames) {
+  Request request = Asking(true, "f", R"([{"type": "function", "function": {"name": "f",
+      "strict": true, "parameters": {"type": "object", "properties": {"o": {"$ref": "#/$defs/o"}},
+      "required": ["o"], "$defs": {"o": {"type": "object", "properties": {"b": {"enum": [1.5]}},
+      "required": ["b"], "additionalProperties": {"$ref": "#/$defs/s"}},
+      "s": {"type": "string", "pattern": "^[xy]$"}}}}}])");
+  ASSERT_TRUE(*Hold("seed_oss", &request));
+  const auto grammar = Compile(request);
+  ASSERT_NE(grammar, nullptr);
+  const auto fits = [&](std::string_view value) {
+    return text::Fits(*grammar, vocab_,
+                      StrCat("<seed:tool_call>\n<function=f>\n<parameter=o>", value,
+                             "</parameter>\n</function>\n</seed:tool_call>"));
+  };
+  EXPECT_TRUE(fits(R"({"b":1.5})"));
+  EXPECT_TRUE(fits(R"({"b":1.5,"c":"x"})"));
+  EXPECT_FALSE(fits(R"({"b":1.5,"c":"z"})"));
+  EXPECT_FALSE(fits(R"({"b":1.5,"b":"x"})"));
+  EXPECT_FALSE(fits(R"({"b":2})"));
+}
+
+// Two strings of text may stand for a value; a parser that cannot tell them from JSON gets neither.
+TEST_F(HoldToCallsTest, ArgumentsBetweenTagsThatAParserCannotTellAreNamed) {
+  const auto refusal = [&](std::string_view family, std::string_view schema) {
+    Request request =
+        Asking(true, "f",
+               StrCat(R"([{"type": "function", "function": {"name": "f", "strict": true,
+        "parameters": )",
+                      schema, "}}]"));
+    const auto held = Hold(family, &request);
+    return held.ok() ? "" : held.status().message();
+  };
+  const auto with = [](std::string_view part) {
+    return StrCat(R"({"type": "object", "properties": {"a": )", part, "}}");
+  };
+  EXPECT_THAT(refusal("qwen3_coder", with(R"({"pattern": "a", "not": {"type": ["null", "boolean",
+    "number", "array", "object"]}})")),
+              HasSubstr("the property \"a\" has strings that cannot be told"));
+  EXPECT_THAT(refusal("qwen3_coder", with(R"({"type": "string", "pattern": "^<$"})")),
+              HasSubstr("cannot be written"));
+  EXPECT_THAT(refusal("qwen3_coder", with(R"({"enum": ["1", 1], "not": {"const": "1"}})")),
+              HasSubstr("cannot be told"));
+  EXPECT_THAT(refusal("seed_oss", with(R"({"type": "object", "properties": {
+                  "b": {"enum": ["x", "</parameter>"]}}})")),
+              HasSubstr("lists a text with </parameter>"));
+  EXPECT_THAT(refusal("glm45", R"({"type": "array"})"), HasSubstr("no one object"));
+  EXPECT_EQ(refusal("seed_oss", with(R"({"enum": ["</b>"]})")), "");
+  EXPECT_EQ(refusal("hermes", R"({"type": "object"})"), "");
+  EXPECT_EQ(refusal("glm45", R"({"type": "object"})"), "");
+  EXPECT_EQ(refusal("deepseek_v32", R"({"type": "object"})"), "");
+  EXPECT_EQ(refusal("minimax_m2", with(R"({"type": ["string", "integer"]})")), "");
+}
+
+// What the grammar lets through for a schema, the parser gives back as a value that fits it.
+TEST_F(HoldToCallsTest, ValuesBetweenTagsAreOfTheKindsThatTheirSchemasPermit) {
+  struct Case {
+    const char* schema;
+    std::vector<Json> values;
+  };
+  const Case cases[] = {
+      {R"({"anyOf": [{"type": "string", "enum": ["12", "true"]}, {"type": "null"}]})",
+       {"12", "true", nullptr}},
+      {R"({"type": ["string", "null"], "enum": ["12", "true", null]})", {"12", "true", nullptr}},
+      {R"({"$ref": "#/$defs/E"})", {"1", "2"}},
+      {R"({"const": "12"})", {"12"}},
+      {R"({"enum": ["12", 12, 5]})", {"12", 5}},
+      {R"({"allOf": [{"type": "string", "enum": ["1", "false"]}]})", {"1", "false"}},
+      {R"({"enum": [1, 2.5, false]})", {1, 2.5, false}}};
+  for (const char* family : {"qwen3_coder", "seed_oss", "glm45", "minimax_m2"}) {
+    for (const Case& held : cases) {
+      SCOPED_TRACE(std::string(family) + held.schema);
+      const std::string tools =
+          std::string(R"([{"type": "function", "function": {"name": "f", "strict": true,
+            "parameters": {"type": "object", "properties": {"c": )") +
+          held.schema + R"(}, "required": ["c"], "additionalProperties": false,
+            "$defs": {"E": {"type": "string", "enum": ["1", "2"]}}}}}])";
+      Request request = Asking(true, "f", tools);
+      const auto holds = Hold(family, &request);
+      ASSERT_TRUE(holds.ok()) << holds.status().message();
+      const auto grammar = Compile(request);
+      ASSERT_NE(grammar, nullptr);
+      const text::Parsing parsing(family, "none", tools);
+      std::set<std::string> seen;
+      for (uint32_t seed = 0; seed < 24; ++seed) {
+        const std::string text = Draw(*grammar, seed);
+        const text::Taken taken = parsing.Take(std::vector<std::string_view>{text});
+        ASSERT_EQ(taken.calls.size(), 1u) << text;
+        const Json arguments = Json::parse(taken.calls[0].second, nullptr, false);
+        ASSERT_TRUE(arguments.is_object()) << taken.calls[0].second;
+        EXPECT_NE(std::find(held.values.begin(), held.values.end(), arguments["c"]),
+                  held.values.end())
+            << text;
+        seen.insert(arguments.dump());
+      }
+      EXPECT_GT(seen.size(), held.values.size() > 1 ? 1u : 0u);
+    }
+    Request request = Asking(true, "f", R"([{"type": "function", "function": {"name": "f",
+        "strict": true, "parameters": {"type": "object", "properties": {
+        "c": {"enum": ["x", "</parameter></arg_value>"]}}}}}])");
+    const auto refused = Hold(family, &request);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.status().message(), HasSubstr("enum that lists a text with </"));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -152,13 +153,19 @@ void TextWorkers::Run(Worker* worker) {
 template <class Work>
 void TextWorkers::Guard(Worker* worker, RequestState* request, Work&& work) {
   worker->since_us = NowMicros();
+  Status status;
   try {
     return work();
-  } catch (const std::exception& error) {
+  } catch (const std::bad_alloc& error) {
     LogError("request ", request->id, " failed: ", error.what());
+    status = Status(StatusCode::kOutOfMemory, "the server had no memory for this request");
+  } catch (const std::exception& error) {
+    LogError("request ", request->id, " failed by a mistake of the server: ", error.what());
+    status = Status(StatusCode::kInternal,
+                    "the server failed at this request by a mistake of its own; its log says more");
   }
   try {
-    Abandon(request, Status(StatusCode::kOutOfMemory, "the server had no memory for this request"));
+    Abandon(request, status);
   } catch (const std::exception& error) {
     LogError("request ", request->id, " ends without its last event: ", error.what());
     Ended(request);

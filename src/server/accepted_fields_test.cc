@@ -37,7 +37,8 @@ TEST(AcceptedFieldsTest, WhatCannotChangeTheAnswerIsTaken) {
 }
 
 TEST(AcceptedFieldsTest, WhatIsNotToldIsRefused) {
-  EXPECT_EQ(Chat(R"("return_token_ids":true)").status().field(), "return_token_ids");
+  EXPECT_EQ(Chat(R"("return_tokens_as_token_ids":true)").status().field(),
+            "return_tokens_as_token_ids");
 }
 
 TEST(AcceptedFieldsTest, ItsTypeIsChecked) {

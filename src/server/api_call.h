@@ -35,6 +35,9 @@ struct ModelFacts {
 struct ApiCall {
   bool chat = false;
   ErrorForm errors = ErrorForm::kOpenAi;
+  // That an error of the grammar names: the one that set it, or that of the tools which the answer
+  // has to call.
+  std::string grammar_field = "tools";
   std::vector<Request> requests;  // one per prompt; equal but for the prompt
   std::string model;              // as it is served
   bool stream = false;

@@ -504,8 +504,11 @@ TEST(ApiCallTest, ReadsGrammarsInEverySpelling) {
       {R"("response_format":{"type":"json_schema","json_schema":{"name":"n",
           "schema":{"type":"integer"},"strict":false}})",
        Kind::kJsonSchema, schema, true},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n",
+          "schema":"{\"type\":\"integer\"}","strict":false}})",
+       Kind::kJsonSchema, schema, true},
       {R"("response_format":{"type":"structural_tag","format":{"type":"any_text"}})",
-       Kind::kStructuralTag, tag},
+       Kind::kStructuralTag, tag, true},
       {R"("structured_outputs":{"json":{"type":"integer"}})", Kind::kJsonSchema, schema},
       {R"("structured_outputs":{"json":"{\"type\":\"integer\"}"})", Kind::kJsonSchema, schema},
       {R"("structured_outputs":{"json_object":true})", Kind::kJsonSchema, object},
@@ -521,7 +524,7 @@ TEST(ApiCallTest, ReadsGrammarsInEverySpelling) {
       {R"("ebnf":"root ::= x")", Kind::kRules, "root ::= x"},
       {R"("grammar":"root ::= x")", Kind::kRules, "root ::= x"},
       {R"("structural_tag":{"type":"structural_tag","format":{"type":"any_text"}})",
-       Kind::kStructuralTag, tag},
+       Kind::kStructuralTag, tag, true},
   };
   for (const Spelling& spelling : spellings) {
     const auto chat = ParseChatCall(
@@ -531,6 +534,16 @@ TEST(ApiCallTest, ReadsGrammarsInEverySpelling) {
     EXPECT_EQ(grammar.kind, spelling.kind) << spelling.fields;
     EXPECT_EQ(grammar.text, spelling.text) << spelling.fields;
     EXPECT_EQ(grammar.open, spelling.open) << spelling.fields;
+    // The field's name, or that of the one within structured_outputs.
+    const std::string_view fields = spelling.fields;
+    const std::string_view first = fields.substr(1, fields.find('"', 1) - 1);
+    if (grammar.kind == Kind::kNone) {
+      EXPECT_EQ(chat->grammar_field, "tools");
+    } else if (first == "structured_outputs") {
+      EXPECT_TRUE(chat->grammar_field.starts_with("structured_outputs.")) << chat->grammar_field;
+    } else {
+      EXPECT_EQ(chat->grammar_field, first);
+    }
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <charconv>
 #include <cstdio>
+#include <map>
 #include <sstream>
+#include <utility>
 
 #include "base/ascii.h"
 #include "base/regular_file.h"
@@ -65,7 +67,8 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   }
   std::istringstream lines(*std::move(text));
   std::string line;
-  while (std::getline(lines, line)) {
+  std::map<Digest, std::pair<Entry, size_t>> first;  // and its line
+  for (size_t number = 1; std::getline(lines, line); ++number) {
     const std::string_view text_of_key = Trimmed(line);
     if (text_of_key.empty() || text_of_key.front() == '#') continue;
     if (text_of_key.size() > kKeyBytesMax || keys.entries_.size() == kKeysMax) {
@@ -74,7 +77,15 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
                              "api-key-file");
     }
     SLUICE_ASSIGN_OR_RETURN(const Entry entry, ReadLine(text_of_key, path));
-    keys.entries_.push_back(entry);
+    const auto [known, is_new] = first.try_emplace(entry.digest, entry, number);
+    const Entry& before = known->second.first;
+    if (before.weight != entry.weight || before.admin != entry.admin) {
+      return InvalidArgument(
+          StrCat("the key file ", path, " has one key on its lines ", known->second.second, " and ",
+                 number, ", with different flags behind it; leave one of them"),
+          "api-key-file");
+    }
+    if (is_new) keys.entries_.push_back(entry);
   }
   if (keys.entries_.empty()) {
     return InvalidArgument(StrCat("the key file ", path, " holds no key; write one a line"),

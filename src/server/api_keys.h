@@ -22,8 +22,8 @@ class ApiKeys {
  public:
   // One key a line, and behind it weight=N where its holder's share is not 1 and admin where it may
   // load and unload models; blank lines and those that start with # are left out. An empty path: no
-  // key is asked for. kInvalidArgument when the file cannot be read, holds no key, or has something
-  // else behind one.
+  // key is asked for. kInvalidArgument when the file cannot be read, holds no key, has something
+  // else behind one, or one key twice with different flags.
   static Result<ApiKeys> Load(const std::string& path);
 
   bool required() const { return !entries_.empty(); }

@@ -46,9 +46,10 @@ void SetGrammar(Fields* fields, std::string_view name, Grammar grammar, Request*
   set = std::move(grammar);
 }
 
-void ReadText(Fields* fields, std::string_view name, Kind kind, Request* request) {
+void ReadText(Fields* fields, std::string_view name, Kind kind, Request* request,
+              bool open = false) {
   auto text = fields->String(name, limits::kGrammarBytesMax);
-  if (text) SetGrammar(fields, name, {kind, *std::move(text)}, request);
+  if (text) SetGrammar(fields, name, {kind, *std::move(text), open}, request);
 }
 
 // JSON, or a string with the text of it.
@@ -56,11 +57,25 @@ void ReadJson(Fields* fields, std::string_view name, Kind kind, Request* request
               bool open = false) {
   const OrderedJson* value = fields->Any(name);
   if (value == nullptr) return;
-  if (value->is_string()) return ReadText(fields, name, kind, request);
+  if (value->is_string()) return ReadText(fields, name, kind, request, open);
   if (!value->is_object() && !value->is_boolean()) {
     return fields->WrongType(name, *value, "an object, or a string with one");
   }
   SetGrammar(fields, name, {kind, DumpJson(*value), open}, request);
+}
+
+// The field of structured_outputs that sets a grammar of this kind.
+std::string_view StructuredOutput(Kind kind) {
+  switch (kind) {
+    case Kind::kRegex:
+      return "regex";
+    case Kind::kRules:
+      return "grammar";
+    case Kind::kStructuralTag:
+      return "structural_tag";
+    default:
+      return "json";
+  }
 }
 
 void ReadStructuredOutputs(Fields* fields, Request* request) {
@@ -73,7 +88,7 @@ void ReadStructuredOutputs(Fields* fields, Request* request) {
   }
   ReadText(&outputs, "regex", Kind::kRegex, request);
   ReadText(&outputs, "grammar", Kind::kRules, request);
-  ReadJson(&outputs, "structural_tag", Kind::kStructuralTag, request);
+  ReadJson(&outputs, "structural_tag", Kind::kStructuralTag, request, /*open=*/true);
   // Answers have no whitespace around the parts of JSON in any case.
   outputs.Bool("disable_any_whitespace");
   outputs.OnlyValue("disable_additional_properties", false);
@@ -127,7 +142,7 @@ void ReadResponseFormat(Fields* fields, Request* request) {
     }
   } else if (type == "structural_tag") {
     for (const char* part : {"format", "structures", "triggers"}) format.Any(part);
-    SetGrammar(&format, "type", {Kind::kStructuralTag, DumpJson(*object)}, request);
+    SetGrammar(&format, "type", {Kind::kStructuralTag, DumpJson(*object), /*open=*/true}, request);
   } else if (type != "text" && format.ok()) {
     format.Fail("type", "type must be text, json_object, json_schema or structural_tag");
   }
@@ -136,20 +151,35 @@ void ReadResponseFormat(Fields* fields, Request* request) {
 
 }  // namespace
 
-void ReadConstraint(Fields* fields, Request* request) {
+std::string ReadConstraint(Fields* fields, Request* request) {
+  std::string set_by;
+  const auto note = [&](std::string_view name) {
+    if (set_by.empty() && request->grammar.kind != Kind::kNone) set_by = name;
+  };
   // vLLM's, the spelling before structured_outputs.
   if (auto choice = ReadTexts(fields, "guided_choice")) request->choice = *std::move(choice);
   ReadJson(fields, "guided_json", Kind::kJsonSchema, request);
+  note("guided_json");
   ReadText(fields, "guided_regex", Kind::kRegex, request);
+  note("guided_regex");
   ReadText(fields, "guided_grammar", Kind::kRules, request);
+  note("guided_grammar");
   ReadStructuredOutputs(fields, request);
+  note(StrCat("structured_outputs.", StructuredOutput(request->grammar.kind)));
   ReadResponseFormat(fields, request);
+  note("response_format");
   // SGLang's and llama.cpp's.
   ReadJson(fields, "json_schema", Kind::kJsonSchema, request);
+  note("json_schema");
   ReadText(fields, "regex", Kind::kRegex, request);
+  note("regex");
   ReadText(fields, "ebnf", Kind::kRules, request);
+  note("ebnf");
   ReadText(fields, "grammar", Kind::kRules, request);
-  ReadJson(fields, "structural_tag", Kind::kStructuralTag, request);
+  note("grammar");
+  ReadJson(fields, "structural_tag", Kind::kStructuralTag, request, /*open=*/true);
+  note("structural_tag");
+  return set_by;
 }
 
 void ReadFlatFormat(Fields* object, std::string_view path, Request* request) {

@@ -3,6 +3,7 @@
 // the engine checks what they say.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "server/fields.h"
@@ -10,8 +11,9 @@
 
 namespace sluice::server {
 
-// Those of chat, completions and llama.cpp's paths.
-void ReadConstraint(Fields* fields, Request* request);
+// Those of chat, completions and llama.cpp's paths. Gives the name of the field that set the
+// grammar; empty: none did.
+std::string ReadConstraint(Fields* fields, Request* request);
 
 // The field `format` of OpenAI's responses and of Anthropic's messages, within the object `path`:
 // it has the schema beside its type.

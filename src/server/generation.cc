@@ -268,8 +268,12 @@ void Generation::Emit(const std::string& bytes) {
   if (!exchange_->Stream(bytes)) done_ = true;
 }
 
-void Generation::Fail(const Status& status) {
+void Generation::Fail(const Status& failed) {
   done_ = true;
+  // The engine knows the grammar, not the field that the client has sent it in.
+  const Status status = failed.field() == "grammar"
+                            ? Status(failed.code(), failed.message(), call_.grammar_field)
+                            : failed;
   if (!streaming_) {
     exchange_->Reply(ErrorReply(status, call_.errors));
     return;

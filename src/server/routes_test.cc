@@ -231,6 +231,44 @@ TEST_F(RoutesTest, ShowsChatLogprobs) {
   EXPECT_EQ(entry["top_logprobs"][0]["token"], "C");
 }
 
+TEST_F(RoutesTest, ShowsTheIdsOfAnAnswersTokens) {
+  const std::string prompts[][2] = {
+      {"/v1/chat/completions", R"("messages":[{"role":"user","content":"hi"}])"},
+      {"/v1/completions", R"("prompt":"a")"}};
+  for (const auto& [path, prompt] : prompts) {
+    for (const char* stream : {"false", "true"}) {
+      engine_.submitted.clear();
+      auto exchange = Send(
+          "POST", path, StrCat(R"({"return_token_ids":true,"stream":)", stream, ",", prompt, "}"));
+      TextDelta delta;
+      delta.text = "ab";
+      delta.tokens.resize(2);
+      delta.tokens[0].id = 97;
+      delta.tokens[1].id = 98;
+      engine_.EmitDelta(0, delta);
+      delta.text = "c";
+      delta.tokens = {{.id = 99}};
+      delta.finish = FinishReason::kStop;
+      delta.last = true;
+      engine_.EmitDelta(0, delta);
+      Json ids = Json::array();
+      if (stream[0] == 'f') {
+        ids = exchange->body()["choices"][0]["token_ids"];
+      } else {
+        for (const std::string& event : exchange->events()) {
+          const Json chunk = Json::parse(event, nullptr, false);
+          if (!chunk.is_object() || !chunk["choices"][0].contains("token_ids")) continue;
+          for (const Json& id : chunk["choices"][0]["token_ids"]) ids.push_back(id);
+        }
+      }
+      EXPECT_EQ(ids, (Json{97, 98, 99})) << path << stream;
+    }
+  }
+  auto plain = Send("POST", "/v1/completions", R"({"prompt":"a"})");
+  engine_.Emit(engine_.submitted.size() - 1, "b", FinishReason::kStop, true);
+  EXPECT_FALSE(plain->body()["choices"][0].contains("token_ids"));
+}
+
 TEST_F(RoutesTest, AnErrorBeforeTheFirstTextHasItsStatus) {
   for (const char* body : {kChat, kChatStream}) {
     auto exchange = Send("POST", "/v1/chat/completions", body);
@@ -242,6 +280,23 @@ TEST_F(RoutesTest, AnErrorBeforeTheFirstTextHasItsStatus) {
     EXPECT_EQ(exchange->reply.status, 400);
     EXPECT_EQ(exchange->param(), "messages");
     EXPECT_TRUE(exchange->streamed.empty());
+  }
+}
+
+// An engine knows the grammar, and only the server the field that it came in.
+TEST_F(RoutesTest, AnErrorOfTheGrammarNamesTheFieldThatSetIt) {
+  const std::string body = std::string(kChat).substr(0, std::string_view(kChat).rfind('}'));
+  for (const auto& [fields, param] :
+       {std::pair(R"(,"structured_outputs":{"regex":"a"}})", "structured_outputs.regex"),
+        std::pair(R"(,"guided_json":{}})", "guided_json"), std::pair("}", "tools")}) {
+    auto exchange = Send("POST", "/v1/chat/completions", body + fields);
+    TextDelta delta;
+    delta.finish = FinishReason::kError;
+    delta.error = InvalidArgument("it cannot be compiled", "grammar");
+    delta.last = true;
+    engine_.EmitDelta(engine_.submitted.size() - 1, delta);
+    EXPECT_EQ(exchange->reply.status, 400);
+    EXPECT_EQ(exchange->param(), param);
   }
 }
 

@@ -236,9 +236,11 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   ReadSampling(fields, &request->sampling);
   ReadLogitBias(fields, model, &request->sampling);
   ReadEnds(fields, model, request);
-  ReadConstraint(fields, request);
+  const std::string set_by = ReadConstraint(fields, request);
+  if (!set_by.empty()) call->grammar_field = set_by;
   ReadStream(fields, call);
   call->timeout_s = ReadTimeout(fields);
+  call->shows_ids = fields->Bool("return_token_ids").value_or(false);
   ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",

@@ -7,10 +7,13 @@
 
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "text/grammar_compiler/frames.h"
 #include "text/grammar_compiler/library.h"
+#include "text/grammar_compiler/serve_grammars.h"
 #include "text/grammar_process.h"
 #include "text/json_schema.h"
 #include "text/structural_tag.h"
+#include "text/utf8_masks.h"
 #include "text/whole_regex.h"
 
 namespace sluice::text {
@@ -29,6 +32,7 @@ struct GrammarVocabulary {
   std::string bytes;  // WriteVocabulary
   xgrammar::TokenizerInfo info{xgrammar::NullObj()};
   std::vector<FirstToken> first_tokens;  // by ids, ascending
+  Utf8Masks utf8;
 };
 
 namespace {
@@ -66,6 +70,7 @@ std::shared_ptr<const GrammarVocabulary> MakeVocabulary(std::shared_ptr<const To
       made->first_tokens.push_back({id, found ? same->second : -1});
     }
   }
+  made->utf8 = Utf8Masks(pieces);
   made->bytes = WriteVocabulary(pieces, end_ids);
   made->info = *ReadVocabulary(made->bytes);
   made->tokenizer = std::move(tokenizer);
@@ -83,18 +88,20 @@ class GrammarWalk : public AnswerWalk {
   bool Go(TokenId id) override {
     if (id < 0 || id >= vocabulary_->size) return false;
     return Limited(kTokenMicrosMax, [&] {
-      const bool first = starts_text_ && tokens_ == 0 && FirstToken(id);
-      const bool gone =
-          first ? matcher_.AcceptString(vocabulary_->tokenizer->FirstPieceBytes(id, false))
-                : matcher_.AcceptToken(id);
-      if (gone) ++tokens_;
+      const bool first = starts_text_ && ends_.empty() && FirstToken(id);
+      const std::string bytes = first ? vocabulary_->tokenizer->FirstPieceBytes(id, false)
+                                      : vocabulary_->info.GetDecodedVocab()[id];
+      const Utf8End end = Utf8EndBehind(End(), bytes);
+      if (end == Utf8End::kNone) return false;
+      const bool gone = first ? matcher_.AcceptString(bytes) : matcher_.AcceptToken(id);
+      if (gone) ends_.push_back(end);
       return gone;
     });
   }
 
   void Back(int tokens) override {
     matcher_.Rollback(tokens);
-    tokens_ -= tokens;
+    ends_.resize(ends_.size() - static_cast<size_t>(tokens));
   }
 
   bool complete() const override { return matcher_.IsCompleted(); }
@@ -105,8 +112,10 @@ class GrammarWalk : public AnswerWalk {
       return true;
     });
     if (!filled) std::fill(allowed.begin(), allowed.end(), 0);
+    // The library takes bytes for characters that are none: overlong ones, and surrogates.
+    vocabulary_->utf8.Restrict(End(), allowed);
     for (const TokenId id : vocabulary_->end_ids) Set(allowed, id, false);
-    if (!starts_text_ || tokens_ > 0) return;
+    if (!starts_text_ || !ends_.empty()) return;
     // In two passes, since one such token's bytes elsewhere may be those of another here.
     std::vector<bool> here;
     for (const auto& [id, same] : vocabulary_->first_tokens) {
@@ -123,6 +132,8 @@ class GrammarWalk : public AnswerWalk {
     const uint32_t bit = 1u << (id % 32);
     allowed[id / 32] = value ? allowed[id / 32] | bit : allowed[id / 32] & ~bit;
   }
+
+  Utf8End End() const { return ends_.empty() ? Utf8End::kWhole : ends_.back(); }
 
   bool FirstToken(TokenId id) const {
     const auto& tokens = vocabulary_->first_tokens;
@@ -149,7 +160,7 @@ class GrammarWalk : public AnswerWalk {
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   xgrammar::GrammarMatcher matcher_;
   const bool starts_text_;
-  int tokens_ = 0;
+  std::vector<Utf8End> ends_;  // of the text behind each token
   bool exhausted_ = false;
 };
 
@@ -182,6 +193,8 @@ FrameKind FrameOf(Grammar::Kind kind) {
   }
 }
 
+static_assert(kNumberText == kNumberMark);
+
 // The text that the library is given; what it would leave out or read wrongly is refused.
 Result<std::string> ForLibrary(const Grammar& grammar) {
   switch (grammar.kind) {
@@ -192,7 +205,7 @@ Result<std::string> ForLibrary(const Grammar& grammar) {
     case Grammar::Kind::kRegex:
       return WholeRegex(grammar.text);
     case Grammar::Kind::kStructuralTag:
-      return RewriteStructuralTag(grammar.text);
+      return RewriteStructuralTag(grammar.text, !grammar.open);
     default:
       return grammar.text;
   }
@@ -220,7 +233,11 @@ std::string_view NameOf(Grammar::Kind kind) {
 
 GrammarCompiler::GrammarCompiler(std::shared_ptr<const Tokenizer> tokenizer, int vocab,
                                  std::vector<TokenId> end_ids)
-    : tokenizer_(std::move(tokenizer)), vocab_(vocab), end_ids_(std::move(end_ids)) {}
+    : tokenizer_(std::move(tokenizer)),
+      vocab_(vocab),
+      end_ids_(std::move(end_ids)),
+      short_(kShortCompileMilliseconds),
+      long_(kCompileSecondsMax * 1000) {}
 
 GrammarCompiler::~GrammarCompiler() = default;
 
@@ -258,28 +275,20 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarCompiler::Vocabulary() {
   return vocabulary_;
 }
 
+GrammarCompiler::Lane::Lane(int milliseconds_max) : milliseconds(milliseconds_max) {}
+GrammarCompiler::Lane::~Lane() = default;
+
 Result<std::string> GrammarCompiler::CompileApart(const GrammarVocabulary& vocabulary,
-                                                  Grammar::Kind kind, std::string_view text) {
-  std::unique_ptr<GrammarProcess> process;
-  {
-    std::unique_lock lock(process_mutex_);
-    process_free_.wait(lock, [&] { return !idle_.empty() || processes_ < kProcessesMax; });
-    if (!idle_.empty()) {
-      process = std::move(idle_.back());
-      idle_.pop_back();
-    } else {
-      ++processes_;
-    }
-  }
+                                                  Grammar::Kind kind, std::string_view text,
+                                                  Lane* lane) {
+  std::lock_guard lock(lane->mutex);
+  std::unique_ptr<GrammarProcess>& process = lane->process;
   Result<std::string> compiled = std::string();
   // Once more where the system has ended a process that had nothing to do.
   for (int tries = 0; tries < 2; ++tries) {
     if (process == nullptr) {
-      auto started = GrammarProcess::Start(vocabulary.bytes);
-      if (!started.ok()) {
-        compiled = started.status();
-        break;
-      }
+      auto started = GrammarProcess::Start(vocabulary.bytes, lane->milliseconds);
+      if (!started.ok()) return started.status();
       process = *std::move(started);
     }
     compiled = process->Compile(FrameOf(kind), text, NameOf(kind));
@@ -287,31 +296,57 @@ Result<std::string> GrammarCompiler::CompileApart(const GrammarVocabulary& vocab
     if (!process->running()) process = nullptr;
     if (!again) break;
   }
-  {
-    std::lock_guard lock(process_mutex_);
-    if (process != nullptr) {
-      idle_.push_back(std::move(process));
-    } else {
-      --processes_;
-    }
-  }
-  process_free_.notify_one();
   return compiled;
 }
 
-Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(const Grammar& grammar) {
+bool GrammarCompiler::IsTooLong(const std::string& key) const {
+  std::lock_guard lock(cache_mutex_);
+  return std::find(too_long_.begin(), too_long_.end(), key) != too_long_.end();
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileIn(const Grammar& grammar,
+                                                                          Lane* lane) {
   CHECK(grammar.kind != Grammar::Kind::kNone);
   if (auto cached = Cached(grammar)) return cached;
+  const std::string key = KeyOf(grammar);
+  const Status too_long =
+      InvalidArgument(StrCat(NameOf(grammar.kind), " takes more than ", kCompileSecondsMax,
+                             " s of CPU time to compile; send a smaller or simpler one"),
+                      "grammar");
+  if (IsTooLong(key)) return too_long;
   SLUICE_ASSIGN_OR_RETURN(const auto vocabulary, Vocabulary());
   SLUICE_ASSIGN_OR_RETURN(const std::string text, ForLibrary(grammar));
-  SLUICE_ASSIGN_OR_RETURN(const std::string bytes, CompileApart(*vocabulary, grammar.kind, text));
-  auto compiled = ReadCompiled(bytes, vocabulary->info);
+  auto bytes = CompileApart(*vocabulary, grammar.kind, text, lane);
+  if (bytes.status().code() == StatusCode::kDeadlineExceeded && lane == &long_) {
+    std::lock_guard lock(cache_mutex_);
+    too_long_.push_front(key);
+    if (too_long_.size() > kTooLongMax) too_long_.pop_back();
+    return too_long;
+  }
+  if (!bytes.ok()) return bytes.status();
+  auto compiled = ReadCompiled(*bytes, vocabulary->info);
   if (!compiled) {
     return Status(StatusCode::kInternal, "the compiled grammar cannot be read", "grammar");
   }
   auto made = std::make_shared<const GrammarOfLibrary>(vocabulary, *std::move(compiled));
-  Keep(KeyOf(grammar), made);
+  Keep(key, made);
   return std::shared_ptr<const CompiledGrammar>(std::move(made));
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileShort(
+    const Grammar& grammar) {
+  return CompileIn(grammar, &short_);
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileLong(
+    const Grammar& grammar) {
+  return CompileIn(grammar, &long_);
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(const Grammar& grammar) {
+  auto compiled = CompileShort(grammar);
+  if (compiled.status().code() != StatusCode::kDeadlineExceeded) return compiled;
+  return CompileLong(grammar);
 }
 
 }  // namespace sluice::text

@@ -6,7 +6,6 @@
 // one (GrammarProcess).
 #pragma once
 
-#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -35,10 +34,8 @@ class CompiledGrammar {
 
 class GrammarCompiler {
  public:
-  // Of so many grammars that are compiled at once; each has a process, which is started when it is
-  // needed first and kept.
-  static constexpr int kProcessesMax = 2;
   static constexpr size_t kCacheBytes = 128 << 20;
+  static constexpr size_t kTooLongMax = 16;  // grammars that are known to take too long
 
   // `vocab`: of the model's logits. `end_ids`: those that end an answer.
   GrammarCompiler(std::shared_ptr<const Tokenizer> tokenizer, int vocab,
@@ -49,17 +46,32 @@ class GrammarCompiler {
 
   // Null where it is not in the cache.
   std::shared_ptr<const CompiledGrammar> Cached(const Grammar& grammar) const;
-  // Takes up to kCompileSecondsMax of CPU time in another process, and waits for one.
-  // kInvalidArgument says what is wrong with the grammar, or that it takes too much;
-  // kUnavailable, that there is no process. REQUIRES: it has a kind
+  // Takes up to kShortCompileMilliseconds of CPU time in another process, and waits for others of
+  // these calls alone. kDeadlineExceeded: it takes longer; kInvalidArgument says what is wrong with
+  // the grammar, or that it takes too much; kUnavailable, that there is no process. REQUIRES: it
+  // has a kind
+  Result<std::shared_ptr<const CompiledGrammar>> CompileShort(const Grammar& grammar);
+  // The same in up to kCompileSecondsMax, in a second process.
+  Result<std::shared_ptr<const CompiledGrammar>> CompileLong(const Grammar& grammar);
+  // The second where the first takes longer than it may.
   Result<std::shared_ptr<const CompiledGrammar>> Compile(const Grammar& grammar);
 
  private:
   using Entry = std::pair<std::string, std::shared_ptr<const CompiledGrammar>>;
 
   Result<std::shared_ptr<const GrammarVocabulary>> Vocabulary();
-  Result<std::string> CompileApart(const GrammarVocabulary& vocabulary, Grammar::Kind kind,
-                                   std::string_view text);
+  // A process that compiles one grammar at a time, started when it is needed first and kept.
+  struct Lane {
+    explicit Lane(int milliseconds_max);
+    ~Lane();
+    const int milliseconds;                   // of CPU time, for a grammar
+    std::mutex mutex;                         // held while it compiles
+    std::unique_ptr<GrammarProcess> process;  // guarded by mutex
+  };
+  static Result<std::string> CompileApart(const GrammarVocabulary& vocabulary, Grammar::Kind kind,
+                                          std::string_view text, Lane* lane);
+  Result<std::shared_ptr<const CompiledGrammar>> CompileIn(const Grammar& grammar, Lane* lane);
+  bool IsTooLong(const std::string& key) const;
   void Keep(std::string key, std::shared_ptr<const CompiledGrammar> compiled);
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
@@ -69,16 +81,14 @@ class GrammarCompiler {
   std::mutex vocabulary_mutex_;
   std::shared_ptr<const GrammarVocabulary> vocabulary_;  // guarded by vocabulary_mutex_
 
-  std::mutex process_mutex_;
-  std::condition_variable process_free_;
-  std::vector<std::unique_ptr<GrammarProcess>> idle_;  // guarded by process_mutex_
-  int processes_ = 0;  // idle and at work; guarded by process_mutex_
+  Lane short_, long_;
 
   mutable std::mutex cache_mutex_;
   mutable std::list<Entry> cache_;  // what was used last is first; guarded by cache_mutex_
   std::unordered_map<std::string_view, std::list<Entry>::iterator>
-      by_key_;               // into cache_; guarded by cache_mutex_
-  size_t cached_bytes_ = 0;  // guarded by cache_mutex_
+      by_key_;                       // into cache_; guarded by cache_mutex_
+  size_t cached_bytes_ = 0;          // guarded by cache_mutex_
+  std::list<std::string> too_long_;  // keys, the last one first; guarded by cache_mutex_
 };
 
 // "the JSON schema", "the regex": the grammar, at the beginning of a sentence about it.

@@ -72,7 +72,7 @@ int ProgramFile() {
 }
 
 // 0, or the error's number.
-int Spawn(int program, int socket, pid_t* process) {
+int Spawn(int program, int socket, int milliseconds, pid_t* process) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
@@ -92,7 +92,8 @@ int Spawn(int program, int socket, pid_t* process) {
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   char name[] = "sluice-grammar-compiler";
-  char* const arguments[] = {name, nullptr};
+  std::string limit = StrCat(milliseconds);
+  char* const arguments[] = {name, limit.data(), nullptr};
   char* const environment[] = {nullptr};
   const int error = posix_spawn(process, StrCat("/proc/self/fd/", kProgram).c_str(), &files,
                                 &attributes, arguments, environment);
@@ -131,7 +132,8 @@ std::string ReasonOf(std::string_view message) {
 
 }  // namespace
 
-Result<std::unique_ptr<GrammarProcess>> GrammarProcess::Start(std::string_view vocabulary) {
+Result<std::unique_ptr<GrammarProcess>> GrammarProcess::Start(std::string_view vocabulary,
+                                                              int milliseconds) {
   const int program = ProgramFile();
   if (program < 0) return CannotStart("the system gave no file in memory for it");
   int sockets[2];
@@ -140,7 +142,7 @@ Result<std::unique_ptr<GrammarProcess>> GrammarProcess::Start(std::string_view v
   }
   File ours(AboveStandardFiles(sockets[0])), theirs(AboveStandardFiles(sockets[1]));
   pid_t process = 0;
-  if (const int error = Spawn(program, theirs.get(), &process); error != 0) {
+  if (const int error = Spawn(program, theirs.get(), milliseconds, &process); error != 0) {
     return CannotStart(std::strerror(error));
   }
   close(theirs.Release());
@@ -192,8 +194,8 @@ Result<std::string> GrammarProcess::Compile(FrameKind kind, std::string_view tex
   // A program that ends by itself does so before End can have an effect on how.
   const int signal = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (signal == SIGPROF) {
-    return Refused(what, StrCat("takes more than ", kCompileSecondsMax,
-                                " s of CPU time to compile; send a smaller or simpler one"));
+    return Status(StatusCode::kDeadlineExceeded,
+                  StrCat(what, " takes more CPU time to compile than it may here"), "grammar");
   }
   if (signal == SIGKILL) {
     return Status(StatusCode::kUnavailable,

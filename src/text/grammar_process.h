@@ -16,14 +16,17 @@ namespace sluice::text {
 
 class GrammarProcess {
  public:
-  // `vocabulary`: what WriteVocabulary gave. Waits until the program has sorted it.
-  static Result<std::unique_ptr<GrammarProcess>> Start(std::string_view vocabulary);
+  // `vocabulary`: what WriteVocabulary gave. Waits until the program has sorted it. `milliseconds`:
+  // of CPU time, for one grammar.
+  static Result<std::unique_ptr<GrammarProcess>> Start(std::string_view vocabulary,
+                                                       int milliseconds);
   ~GrammarProcess();
   GrammarProcess(const GrammarProcess&) = delete;
   GrammarProcess& operator=(const GrammarProcess&) = delete;
 
-  // WriteCompiled of the grammar. kInvalidArgument says in one sentence why there is none; it
-  // begins with `what`, "the regex". After an error but a refusal the process is not `running`.
+  // WriteCompiled of the grammar. kDeadlineExceeded: it takes longer. kInvalidArgument says in one
+  // sentence why there is none; it begins with `what`, "the regex". After an error but a refusal
+  // the process is not `running`.
   Result<std::string> Compile(FrameKind kind, std::string_view text, std::string_view what);
   bool running() const { return process_ > 0; }
   // The program took no grammar, since it had ended before. REQUIRES: !running()

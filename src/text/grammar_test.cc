@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
+#include "base/json.h"
 #include "base/str_cat.h"
 #include "text/grammar_fixture.h"
 
@@ -52,6 +54,97 @@ TEST_F(GrammarTest, ASchemaHoldsToItsTypesAndOrderWithoutWhitespace) {
   EXPECT_FALSE(Fits(*grammar, R"({"name":"Ann","age":7,"more":1})"));
 }
 
+TEST_F(GrammarTest, ListedNumbersAreWrittenShortAndWithoutLoss) {
+  for (const char* value :
+       {"0.1", "-2.5", "1e-7", "[0.1,{\"a\":[1.1]}]", "9223372036854775807", "9223372036854775808",
+        "18446744073709551615", "-9223372036854775808", "9007199254740993", "1e300", "3"}) {
+    const auto only = Compile(Kind::kJsonSchema, StrCat("{\"const\":", value, "}"));
+    const auto of =
+        Compile(Kind::kJsonSchema,
+                StrCat(R"({"type":"object","properties":{"n":{"enum":["0.1",)", value, "]}}}"));
+    ASSERT_TRUE(only != nullptr && of != nullptr);
+    // As JSON writes it here, which for a number below 1e-4 has two digits behind its "e".
+    const std::string text = DumpJson(OrderedJson::parse(value));
+    EXPECT_TRUE(Fits(*only, text)) << text;
+    EXPECT_TRUE(Fits(*of, StrCat("{\"n\":", text, "}"))) << text;
+    EXPECT_TRUE(Fits(*of, R"({"n":"0.1"})"));
+  }
+  const auto whole = Compile(Kind::kJsonSchema, R"({"const": 2.0})");
+  ASSERT_NE(whole, nullptr);
+  EXPECT_TRUE(Fits(*whole, "2"));
+}
+
+TEST_F(GrammarTest, AnObjectHasAsManyDifferentPropertiesAsItsSchemaSays) {
+  const std::vector<std::string> names = {"a", "b", "c"};
+  for (const std::string required : {"[]", R"(["b"])", R"(["a", "c"])"}) {
+    for (const auto& [least, most] : {std::pair{1, 2}, {1, 9}, {2, 2}, {2, 9}, {3, 3}, {0, 1}}) {
+      if (required.size() > 6 && most < 2) continue;  // permits nothing
+      const std::string schema = StrCat(
+          R"({"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"},
+              "c": {"type": "null"}}, "additionalProperties": false, "required": )",
+          required, ", \"minProperties\": ", least, ", \"maxProperties\": ", most, "}");
+      SCOPED_TRACE(schema);
+      const auto grammar = Compile(Kind::kJsonSchema, schema);
+      ASSERT_NE(grammar, nullptr);
+      for (int some = 0; some < 8; ++some) {
+        std::string text;
+        int count = 0;
+        bool fits = true;
+        for (size_t i = 0; i < names.size(); ++i) {
+          const bool has = (some >> i & 1) != 0;
+          if (has) text += StrCat(count++ > 0 ? "," : "", "\"", names[i], "\":null");
+          fits = fits && (has || required.find(names[i]) == std::string::npos);
+        }
+        fits = fits && count >= least && count <= most;
+        EXPECT_EQ(Fits(*grammar, StrCat("{", text, "}")), fits) << text;
+      }
+    }
+  }
+  // The names are those that propertyNames lists, and none comes twice.
+  const auto listed = Compile(Kind::kJsonSchema, R"({"type": "object", "minProperties": 2,
+      "propertyNames": {"enum": ["a", "b", "c"]}, "additionalProperties": {"type": "null"}})");
+  ASSERT_NE(listed, nullptr);
+  EXPECT_TRUE(Fits(*listed, R"({"a":null,"c":null})"));
+  EXPECT_FALSE(Fits(*listed, R"({"a":null})"));
+  EXPECT_FALSE(Fits(*listed, R"({"a":null,"a":null})"));
+  const auto one = Compile(Kind::kJsonSchema, R"({"type": "object", "minProperties": 1})");
+  ASSERT_NE(one, nullptr);
+  EXPECT_TRUE(Fits(*one, R"({"x":1})"));
+  EXPECT_FALSE(Fits(*one, "{}"));
+}
+
+// By bytes, as a model without tokens for most characters writes them.
+TEST_F(GrammarTest, NothingButUtf8Fits) {
+  const std::string quoted[] = {R"({"type": "string"})", R"({"type": "string", "maxLength": 1})",
+                                R"({"type": "string", "pattern": "^.$"})",
+                                R"({"type": "string", "pattern": "^[^a]$"})",
+                                R"({"type": "string", "not": {"enum": ["a", "b"]}})"};
+  struct Case {
+    Kind kind;
+    std::string text;
+    const char* quote;
+  };
+  std::vector<Case> cases = {{Kind::kRegex, ".", ""},
+                             {Kind::kRegex, "[^a]", ""},
+                             {Kind::kRegex, "\\W", ""},
+                             {Kind::kRules, "root ::= [^a]", ""}};
+  for (const std::string& schema : quoted) cases.push_back({Kind::kJsonSchema, schema, "\""});
+  for (const Case& held : cases) {
+    SCOPED_TRACE(held.text);
+    const auto grammar = Compile(held.kind, held.text);
+    ASSERT_NE(grammar, nullptr);
+    for (const char* character : {"\xC3\x97", "\xE0\xA5\xA4", "\xE2\x82\xAC", "\xED\x9F\xBB",
+                                  "\xEE\x80\x80", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBD"}) {
+      EXPECT_TRUE(Fits(*grammar, StrCat(held.quote, character, held.quote))) << character;
+    }
+    for (const char* none : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF",
+                             "\xED\xA0\x80", "\xED\xBF\xBF", "\xF0\x80\x80\x80", "\xF0\x8F\xBF\xBF",
+                             "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
+      EXPECT_FALSE(Fits(*grammar, StrCat(held.quote, none, held.quote)));
+    }
+  }
+}
+
 TEST_F(GrammarTest, WhatASchemaDoesNotNameIsLeftOutUnlessTheGrammarIsOpen) {
   const std::string schema = R"({"type": "object", "properties": {"a": {"type": "integer"}}})";
   const auto open = Compile(Kind::kJsonSchema, schema, true);
@@ -71,6 +164,57 @@ TEST_F(GrammarTest, ARegexHoldsTheWholeAnswer) {
   EXPECT_TRUE(Fits(*grammar, "2026-11abba"));
   EXPECT_FALSE(Fits(*grammar, "2026-13"));
   EXPECT_FALSE(Fits(*grammar, "x2026-11"));
+}
+
+// The library by itself reads \x41bc as U+41BC, a space of its own choice, and a dot that is a
+// line's end.
+TEST_F(GrammarTest, EscapesAndClassesAreThoseOfEcma) {
+  const std::string nbsp = "\xC2\xA0", quad = "\xE2\x80\x81";
+  EXPECT_TRUE(Fits(*Compile(Kind::kRegex, R"(\x41bc)"), "Abc"));
+  EXPECT_TRUE(Fits(*Compile(Kind::kRegex, R"([\x01bc]+)"),
+                   "\x01"
+                   "bc"));
+  EXPECT_FALSE(Fits(*Compile(Kind::kRegex, "."), "\n"));
+  EXPECT_TRUE(Fits(*Compile(Kind::kRegex, R"([\^-a]b)"), "^b"));
+  const auto space = Compile(Kind::kRegex, R"(\s)"), other = Compile(Kind::kRegex, R"(\S)");
+  const auto spaces = Compile(Kind::kJsonSchema, R"({"type":"string","pattern":"^\\s+$"})");
+  ASSERT_TRUE(space != nullptr && other != nullptr && spaces != nullptr);
+  for (const std::string& text : {std::string(" "), nbsp, quad, std::string("\xEF\xBB\xBF")}) {
+    EXPECT_TRUE(Fits(*space, text));
+    EXPECT_FALSE(Fits(*other, text));
+    EXPECT_TRUE(Fits(*spaces, StrCat("\"", text, "\"")));
+  }
+  EXPECT_FALSE(Fits(*spaces, "\"\t\""));
+  EXPECT_FALSE(Fits(*space, "x"));
+  EXPECT_TRUE(Fits(*other, "x"));
+  // Every printable character of ASCII stands for itself, alone and in a class.
+  for (char c = 0x20; c < 0x7f; ++c) {
+    const std::string escape = StrCat("\\u00", c < 0x30 ? "2" : std::string(1, '0' + c / 16),
+                                      std::string(1, "0123456789abcdef"[c % 16]));
+    for (const std::string& regex : {escape, StrCat("[", escape, "\\u0001]")}) {
+      const auto grammar = Compile(Kind::kRegex, regex);
+      ASSERT_NE(grammar, nullptr);
+      EXPECT_TRUE(Fits(*grammar, std::string(1, c))) << regex;
+      EXPECT_FALSE(Fits(*grammar, std::string(1, c ^ 1))) << regex;
+    }
+  }
+}
+
+TEST_F(GrammarTest, ARegexThatIsRefusedIsNamedByItsKeyword) {
+  for (const char* regex : {R"(^\\cC$)", R"(^a\\u0003b$)", R"(^[\\x00-\\x1f]$)", R"(\\p{L})",
+                            R"(a\\b)", R"((a)\\1)", "a{2,1}"}) {
+    EXPECT_THAT(Refusal(Kind::kJsonSchema, StrCat(R"({"type":"string","pattern":")", regex, "\"}")),
+                HasSubstr(R"(the keyword "pattern" of the JSON schema at "#" is not supported)"));
+    EXPECT_THAT(Refusal(Kind::kJsonSchema,
+                        StrCat(R"({"type":"object","propertyNames":{"pattern":")", regex, "\"}}")),
+                HasSubstr(R"(the keyword "pattern" of the JSON schema at "#/propertyNames")"));
+  }
+  EXPECT_THAT(Refusal(Kind::kStructuralTag, R"({"type":"structural_tag","format":
+                      {"type":"regex","pattern":"\\p{L}"}})"),
+              HasSubstr("a class of Unicode"));
+  EXPECT_TRUE(Fits(*Compile(Kind::kStructuralTag, R"({"type":"structural_tag","format":
+                            {"type":"regex","pattern":"\\x41bc"}})"),
+                   "Abc"));
 }
 
 // Each group here is one that the library by itself lets begin at its end.
@@ -152,7 +296,7 @@ TEST_F(GrammarTest, AtTheBeginningOfATextTheSpaceThatEncodingPutsThereCounts) {
 }
 
 TEST_F(GrammarTest, WhatIsNoGrammarIsRefusedInOneSentence) {
-  EXPECT_THAT(Refusal(Kind::kRegex, "(a"), HasSubstr("the regex cannot be compiled: "));
+  EXPECT_THAT(Refusal(Kind::kRegex, "(a"), HasSubstr("the regex \"(a\" has a ( that no ) closes"));
   EXPECT_THAT(Refusal(Kind::kRules, "root ::= other"),
               HasSubstr("the grammar cannot be compiled: "));
   EXPECT_THAT(Refusal(Kind::kStructuralTag, "{}"), HasSubstr("the structural tag has no format"));
@@ -163,31 +307,71 @@ TEST_F(GrammarTest, WhatIsNoGrammarIsRefusedInOneSentence) {
   EXPECT_EQ(none.Compile({Kind::kRegex, "a"}).status().field(), "grammar");
 }
 
-TEST_F(GrammarTest, WhatTakesTooLongOrTooMuchIsRefusedAndTheNextIsCompiled) {
-  uint32_t state = 1;
-  const auto draw_word = [&] {
+// Over a vocabulary of 20,000 words.
+class SlowGrammarTest : public ::testing::Test {
+ protected:
+  std::string DrawWord() {
     std::string word;
     for (int letter = 0; letter < 7; ++letter) {
-      state = state * 1664525 + 1013904223;
-      word += static_cast<char>('a' + (state >> 24) % 8);
+      state_ = state_ * 1664525 + 1013904223;
+      word += static_cast<char>('a' + (state_ >> 24) % 8);
     }
     return word;
-  };
-  std::vector<std::string> tokens;
-  for (int i = 0; i < 20'000; ++i) tokens.push_back(draw_word());
-  const auto tokenizer = ByteTokenizer(tokens);
-  GrammarCompiler compiler(tokenizer, tokenizer->vocab_size(), {kEndOfAnswer});
+  }
+  std::vector<std::string> DrawWords() {
+    std::vector<std::string> words;
+    for (int i = 0; i < 20'000; ++i) words.push_back(DrawWord());
+    return words;
+  }
   // Every rule meets every token, which takes 20 s of CPU time where this was written, and less
   // than 200 MiB: a machine ten times faster comes to the limit, too.
-  std::string root = "root ::= r0", rules;
-  for (int i = 0; i < 16'000; ++i) {
-    const std::string word = draw_word();
-    if (i > 0) root += StrCat(" | r", i);
-    rules += StrCat("r", i, " ::= \"", word, "\" [^", word.substr(0, 1), "]* \"", word, "\"\n");
+  std::string SlowRules() {
+    std::string root = "root ::= r0", rules;
+    for (int i = 0; i < 16'000; ++i) {
+      const std::string word = DrawWord();
+      if (i > 0) root += StrCat(" | r", i);
+      rules += StrCat("r", i, " ::= \"", word, "\" [^", word.substr(0, 1), "]* \"", word, "\"\n");
+    }
+    return StrCat(root, "\n", rules);
   }
-  EXPECT_THAT(compiler.Compile({Kind::kRules, StrCat(root, "\n", rules)}).status().message(),
-              HasSubstr("takes more than 2 s of CPU time to compile; send a smaller"));
-  EXPECT_TRUE(compiler.Compile({Kind::kRegex, "a+"}).ok());
+
+  uint32_t state_ = 1;
+  const std::shared_ptr<const Tokenizer> tokenizer_ = ByteTokenizer(DrawWords());
+  GrammarCompiler compiler_{tokenizer_, tokenizer_->vocab_size(), {kEndOfAnswer}};
+};
+
+TEST_F(SlowGrammarTest, WhatTakesTooLongIsRefusedAndTheNextIsCompiled) {
+  const Grammar slow = {Kind::kRules, SlowRules()};
+  for (int times = 0; times < 2; ++times) {
+    const auto compiled = compiler_.Compile(slow);
+    EXPECT_EQ(compiled.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(compiled.status().message(),
+                HasSubstr("takes more than 2 s of CPU time to compile; send a smaller"));
+    // What is known to take too long is not tried once more.
+    EXPECT_EQ(compiler_.CompileShort(slow).status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(compiler_.Compile({Kind::kRegex, "a+"}).ok());
+}
+
+// A long one ends before its limit only by being refused, so that the short one that comes behind
+// it has to be compiled beside it.
+TEST_F(SlowGrammarTest, NothingShortWaitsForWhatTakesLong) {
+  const Grammar slow = {Kind::kRules, SlowRules()};
+  ASSERT_EQ(compiler_.CompileShort(slow).status().code(), StatusCode::kDeadlineExceeded);
+  std::vector<std::thread> threads;
+  std::atomic<int> ended = 0;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      compiler_.CompileLong({Kind::kRules, StrCat(slow.text, "# ", i)}).ok();
+      ++ended;
+    });
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(compiler_.Compile({Kind::kRegex, StrCat("a", i)}).ok());
+  EXPECT_LT(ended, 3);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(GrammarTest, WhatIsTooDeepIsRefusedAndTheNextIsCompiled) {
   std::string deep = "root ::= " + std::string(100'000, '(') + "\"a\"" + std::string(100'000, ')');
   Refusal(Kind::kRules, deep);
   const auto grammar = Compile(Kind::kRegex, "a+");

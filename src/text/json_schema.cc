@@ -23,42 +23,19 @@ namespace {
 constexpr int kNestingMax = 128;
 // Of integers' multipleOf, of repetitions: what the library compiles in reasonable time.
 constexpr int64_t kMultipleMax = 1000;
-constexpr int64_t kLengthMax = 4096;              // of strings
+constexpr int64_t kLengthMax = 4096;              // of all strings together
+constexpr size_t kListedMax = 8192;               // values of all enums together
 constexpr double kExactMax = 9007199254740992.0;  // 2^53
 constexpr double kSteps = 1e6;                    // of 1: the library writes up to six decimals
 constexpr const char* kBounds[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
 
-// Keywords that say something about one type of values.
-struct TypedKeyword {
-  const char* name;
-  uint8_t types;
-};
-constexpr TypedKeyword kTyped[] = {
-    {"minimum", kNumberType},          {"maximum", kNumberType},
-    {"exclusiveMinimum", kNumberType}, {"exclusiveMaximum", kNumberType},
-    {"multipleOf", kNumberType},       {"minLength", kStringType},
-    {"maxLength", kStringType},        {"pattern", kStringType},
-    {"format", kStringType},           {"items", kArrayType},
-    {"prefixItems", kArrayType},       {"unevaluatedItems", kArrayType},
-    {"minItems", kArrayType},          {"maxItems", kArrayType},
-    {"uniqueItems", kArrayType},       {"contains", kArrayType},
-    {"properties", kObjectType},       {"patternProperties", kObjectType},
-    {"propertyNames", kObjectType},    {"additionalProperties", kObjectType},
-    {"required", kObjectType},         {"unevaluatedProperties", kObjectType},
-    {"minProperties", kObjectType},    {"maxProperties", kObjectType},
-};
-
-// Formats that the library holds strings to.
-constexpr std::array kFormats = {"date",          "time",
-                                 "date-time",     "duration",
-                                 "email",         "ipv4",
-                                 "ipv6",          "uuid",
-                                 "hostname",      "uri",
-                                 "uri-reference", "uri-template",
-                                 "json-pointer",  "relative-json-pointer"};
-// Those of the drafts that it does not know.
+// Formats of the drafts that answers cannot be held to.
 constexpr std::array kUnknownFormats = {"idn-email", "idn-hostname", "iri", "iri-reference",
                                         "regex"};
+
+// A pattern of a whole string, to who rewrites it once more, too: parts of a structural tag are
+// such schemas.
+std::string Anchored(std::string_view whole) { return StrCat("^", whole, "$"); }
 
 OrderedJson AnyReference();
 OrderedJson AnyValue();
@@ -70,6 +47,9 @@ class Rewriter {
 
   Result<OrderedJson> Run() {
     SLUICE_RETURN_IF_ERROR(CheckDialect());
+    if (DumpJson(document_.root()).find(kNumberText) != std::string::npos) {
+      return InvalidArgument("the JSON schema has U+FDD0 in it, which is no character", "grammar");
+    }
     const OrderedJson root = Part({&document_.root()});
     if (status_.ok() && root == false) {
       status_ = InvalidArgument("the JSON schema permits no value", "grammar");
@@ -106,6 +86,9 @@ class Rewriter {
   OrderedJson Object(const SchemaForm& form);
   void CheckArray(const SchemaForm& form, std::optional<int64_t> max_items);
   void CheckObject(const SchemaForm& form, bool named);
+  // Holds an object to how many properties it may have. False: no number fits.
+  bool HoldCounts(const SchemaForm& form, OrderedJson* properties,
+                  std::vector<std::string>* required, OrderedJson* others, OrderedJson* schema);
   // Of the names of properties, where the form says something of them; false: there is none. Null:
   // it says nothing.
   OrderedJson Names(const SchemaForm& form);
@@ -137,6 +120,8 @@ class Rewriter {
   std::map<SchemaGoal, OrderedJson> known_;
   std::vector<OrderedJson> parts_;
   int nesting_ = 0;
+  int64_t lengths_ = 0;  // of all strings
+  size_t listed_ = 0;    // values
 };
 
 OrderedJson AnyReference() { return {{"$ref", "#/$defs/any"}}; }
@@ -150,16 +135,6 @@ OrderedJson AnyValue() {
   alternatives.push_back({{"type", "array"}, {"items", AnyReference()}});
   alternatives.push_back({{"type", "object"}, {"additionalProperties", AnyReference()}});
   return {{"anyOf", std::move(alternatives)}};
-}
-
-bool Constrains(const SchemaForm& form, uint8_t types) {
-  return std::any_of(std::begin(kTyped), std::end(kTyped), [&](const TypedKeyword& keyword) {
-    if ((keyword.types & types) == 0) return false;
-    for (size_t i = 0; i < form.members.size(); ++i) {
-      if (form.Find(i, keyword.name) != nullptr) return true;
-    }
-    return false;
-  });
 }
 
 OrderedJson Rewriter::Part(const SchemaGoal& goal) {
@@ -206,9 +181,9 @@ void Rewriter::EmitForm(const SchemaForm& form, OrderedJson* alternatives) {
       const auto found = member.schema->find(keyword);
       if (found == member.schema->end()) continue;
       const OrderedJson only = keyword[0] == 'c' ? OrderedJson::array({*found}) : OrderedJson();
+      const auto index = static_cast<size_t>(&member - form.members.data());
       if (keyword[0] == 'c') return EmitValues(form, only, &*found, alternatives);
       if (found->is_array()) return EmitValues(form, *found, &*found, alternatives);
-      const size_t index = static_cast<size_t>(&member - form.members.data());
       return Refuse(form, index, keyword, "must be an array");
     }
   }
@@ -248,14 +223,20 @@ void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
                          [&](const std::set<std::string>& keys) { return keys.contains(key); });
     }
     if (!fits) continue;
-    values.push_back(value);
+    values.push_back(WithWrittenNumbers(value));
     types |= TypeOf(value);
   }
-  for (const TypedKeyword& keyword : kTyped) {
+  for (const TypedKeyword& keyword : kTypedKeywords) {
     for (size_t i = 0; i < form.members.size() && (keyword.types & types) != 0; ++i) {
       if (form.Find(i, keyword.name) == nullptr) continue;
       return Refuse(form, i, keyword.name, "is not supported beside const or enum");
     }
+  }
+  listed_ += values.size();
+  for (size_t i = 0; i < form.members.size() && listed_ > kListedMax; ++i) {
+    if (form.Find(i, "enum") == nullptr) continue;
+    Refuse(form, i, "enum",
+           StrCat("is one of lists of more than ", kListedMax, " values together"));
   }
   if (!values.empty()) alternatives->push_back({{"enum", std::move(values)}});
 }
@@ -379,20 +360,18 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
             kUnknownFormats.end()) {
           Refuse(form, i, keyword, StrCat("has the format ", text, ", which is not supported"));
         }
-        if (std::find(kFormats.begin(), kFormats.end(), text) == kFormats.end()) continue;
+        if (FormatRegex(text).empty()) continue;
       }
       if (read != nullptr) {
         Refuse(form, i, keyword, StrCat("is not supported beside ", read));
       }
       read = keyword;
       if (keyword[0] == 'f') {
-        const std::string regex = FormatRegex(text);
-        schema[regex.empty() ? keyword : "pattern"] = regex.empty() ? text : regex;
+        schema["pattern"] = Anchored(FormatRegex(text));
         continue;
       }
-      schema[keyword] = text;
       const auto whole = WholeStringRegex(text);
-      if (whole.ok()) schema[keyword] = *whole;
+      if (whole.ok()) schema[keyword] = Anchored(*whole);
       if (!whole.ok())
         Refuse(form, i, keyword, StrCat("is not supported: ", whole.status().message()));
     }
@@ -405,10 +384,17 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
       Refuse(form, i, keyword, StrCat("is above ", kLengthMax, ", which is not supported"));
     }
   }
-  if (std::max(least.value_or(0), most.value_or(0)) > kLengthMax) return schema;
+  const int64_t length = std::max(least.value_or(0), most.value_or(0));
+  if (length > kLengthMax) return schema;
+  lengths_ += length;
+  for (size_t i = 0; i < form.members.size() && lengths_ > kLengthMax; ++i) {
+    const char* keyword = most ? "maxLength" : "minLength";
+    if (form.Find(i, keyword) == nullptr) continue;
+    Refuse(form, i, keyword, StrCat("is one of lengths that are above ", kLengthMax, " together"));
+  }
   // As a pattern it is one automaton, whose masks take a tenth of the time; and the library's own
   // lengths let characters pass that JSON escapes.
-  schema["pattern"] = StringLengthRegex(least.value_or(0), most);
+  schema["pattern"] = Anchored(StringLengthRegex(least.value_or(0), most));
   return schema;
 }
 
@@ -489,11 +475,6 @@ void Rewriter::CheckObject(const SchemaForm& form, bool named) {
     if (form.Find(i, "propertyNames") != nullptr && named) {
       Refuse(form, i, "propertyNames", "is not supported beside properties or required");
     }
-    for (const char* keyword : {"minProperties", "maxProperties"}) {
-      if (form.Find(i, keyword) != nullptr && named) {
-        Refuse(form, i, keyword, "is not supported beside properties or required");
-      }
-    }
   }
 }
 
@@ -557,20 +538,53 @@ OrderedJson Rewriter::Object(const SchemaForm& form) {
   }
   if (others != false && !names.empty()) {
     // The library would take another spelling of a name, with escapes, for another name.
-    schema["propertyNames"] = {{"type", "string"}, {"pattern", OtherStringsRegex(names)}};
+    schema["propertyNames"] = {{"type", "string"}, {"pattern", Anchored(OtherStringsRegex(names))}};
   }
+  if (!HoldCounts(form, &properties, &required, &others, &schema)) return false;
   if (!properties.empty()) schema["properties"] = std::move(properties);
   if (!required.empty()) schema["required"] = required;
   schema["additionalProperties"] = std::move(others);
-  const std::optional<int64_t> least = Count(form, "minProperties", true);
-  const std::optional<int64_t> most = Count(form, "maxProperties", false);
-  if (least && most && *least > *most) return false;
-  if (least && *least > 0) {
-    if (schema["additionalProperties"] == false) return false;
-    schema["minProperties"] = *least;
-  }
-  if (most) schema["maxProperties"] = *most;
   return schema;
+}
+
+bool Rewriter::HoldCounts(const SchemaForm& form, OrderedJson* properties,
+                          std::vector<std::string>* required, OrderedJson* others,
+                          OrderedJson* schema) {
+  constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
+  int64_t least = Count(form, "minProperties", true).value_or(0);
+  int64_t most = Count(form, "maxProperties", false).value_or(kAnyNumber);
+  const auto listed =
+      schema->contains("propertyNames") ? ListedNames((*schema)["propertyNames"]) : std::nullopt;
+  if (properties->empty() && least > 1 && listed) {
+    for (const std::string& name : *listed) (*properties)[name] = *others;
+    schema->erase("propertyNames");
+    *others = false;
+  }
+  const auto named = static_cast<int64_t>(properties->size());
+  const auto needed = static_cast<int64_t>(required->size());
+  const bool closed = *others == false;
+  if (most < std::max(needed, least) || (closed && least > named)) return false;
+  if (closed && least == named) {
+    required->clear();
+    for (const auto& [name, part] : properties->items()) required->push_back(name);
+  }
+  if (least <= static_cast<int64_t>(required->size())) least = 0;
+  if (closed && most >= named) most = kAnyNumber;
+  for (size_t i = 0; i < form.members.size() && !closed; ++i) {
+    // The library counts what comes, and a name that is not listed may come twice.
+    if (least > (named > 0 ? 0 : 1) && form.Find(i, "minProperties") != nullptr) {
+      Refuse(form, i, "minProperties",
+             "is supported where the names are listed, by properties with additionalProperties "
+             "false or by an enum of propertyNames, or where it is 1 and none are");
+    }
+    if (most < kAnyNumber && named > 0 && form.Find(i, "maxProperties") != nullptr) {
+      Refuse(form, i, "maxProperties",
+             "is not supported beside properties or required where there may be others");
+    }
+  }
+  if (least > 0) (*schema)["minProperties"] = least;
+  if (most < kAnyNumber) (*schema)["maxProperties"] = most;
+  return true;
 }
 
 }  // namespace

@@ -19,6 +19,10 @@ inline constexpr size_t kSchemaValuesMax = 16'384;  // of an enum's and all othe
 inline constexpr size_t kSchemaPartsMax = 4096;
 inline constexpr size_t kSchemaFormsMax = 64;
 
+// What a text in the rewritten schema begins with that stands for the number behind it (kNumberMark
+// of text/grammar_compiler/frames.h, which fuzz targets are built without).
+inline constexpr std::string_view kNumberText = "\xEF\xB7\x90";
+
 // `closed`: an object with `properties` holds no others, though the schema permits them.
 // kInvalidArgument names a keyword that is not supported, and its place as a JSON pointer.
 Result<OrderedJson> RewriteSchema(std::string_view schema, bool closed);

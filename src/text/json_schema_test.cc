@@ -18,7 +18,7 @@ const Json kAny = {{"$ref", "#/$defs/any"}};
 
 // Strings of so many characters.
 Json OfLength(int64_t least, std::optional<int64_t> most) {
-  return {{"type", "string"}, {"pattern", StringLengthRegex(least, most)}};
+  return {{"type", "string"}, {"pattern", StrCat("^", StringLengthRegex(least, most), "$")}};
 }
 
 // The first part of what a schema becomes, which is that of the root.
@@ -94,11 +94,46 @@ TEST(RewriteSchemaTest, WhatIsNotSupportedIsNamedWithItsPlace) {
         R"({"required": "a"})", R"({"properties": []})"}) {
     EXPECT_THAT(Refusal(schema), HasSubstr("the keyword ")) << schema;
   }
+  for (const char* schema :
+       {R"({"not": {"minLength": 2.5}})", R"({"not": {"maxItems": -1}})",
+        R"({"not": {"properties": 5}})", R"({"not": {"required": 5}})", R"({"not": {"anyOf": 5}})",
+        R"({"not": {"type": []}})", R"({"dependentSchemas": {"a": ["b"]}})",
+        R"({"dependentRequired": {"a": {}}})", R"({"dependentRequired": {"a": [1]}})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("is not supported with what it says")) << schema;
+  }
   EXPECT_THAT(Refusal("false"), HasSubstr("permits no value"));
   EXPECT_THAT(Refusal(R"({"type": "object", "required": ["a"], "additionalProperties": false})"),
               HasSubstr("permits no value"));
   EXPECT_THAT(Refusal("3"), HasSubstr("neither an object nor true or false"));
   EXPECT_THAT(Refusal("{"), HasSubstr("the JSON schema"));
+  EXPECT_THAT(Refusal(R"({"const": "\ufdd01"})"), HasSubstr("U+FDD0"));
+}
+
+TEST(RewriteSchemaTest, PropertiesAreCountedWhereTheirNamesAreKnown) {
+  for (const char* schema :
+       {R"({"type": "object", "minProperties": 2})",
+        R"({"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^a$"}})",
+        R"({"type": "object", "minProperties": 1, "properties": {"a": {}}})",
+        R"({"type": "object", "minProperties": 2, "required": ["a"]})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("the keyword \"minProperties\"")) << schema;
+  }
+  EXPECT_THAT(Refusal(R"({"type": "object", "maxProperties": 2, "properties": {"a": {}}})"),
+              HasSubstr("the keyword \"maxProperties\""));
+  for (const char* schema :
+       {R"({"type": "object", "minProperties": 3, "propertyNames": {"const": "a"}})",
+        R"({"type": "object", "minProperties": 1, "propertyNames": false})",
+        R"({"type": "object", "minProperties": 2, "properties": {"a": {}},
+            "additionalProperties": false})",
+        R"({"type": "object", "maxProperties": 1, "required": ["a", "b"]})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("permits no value")) << schema;
+  }
+  // As many as are required anyway, or as there may be.
+  const Json root = Root(R"({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"],
+      "minProperties": 1, "maxProperties": 2, "additionalProperties": false})");
+  EXPECT_FALSE(root.contains("minProperties") || root.contains("maxProperties"));
+  EXPECT_EQ(Root(R"({"type": "object", "minProperties": 2,
+                     "propertyNames": {"enum": ["a", "b"]}})")["required"],
+            (Json{"a", "b"}));
 }
 
 TEST(RewriteSchemaTest, BoundsHaveUpToSixDecimals) {
@@ -146,6 +181,12 @@ TEST(RewriteSchemaTest, WhatOtherKeywordsSayBecomesAlternatives) {
   EXPECT_EQ(branches["anyOf"][1], OfLength(0, 1));
   EXPECT_EQ(Root(R"({"type": "integer", "not": {"minimum": 3}})"),
             (Json{{"type", "integer"}, {"maximum", 2}}));
+  // A value that is listed twice is as one that is listed once.
+  EXPECT_EQ(Root(R"({"type": "boolean", "not": {"enum": [true, true]}})"),
+            (Json{{"enum", {false}}}));
+  EXPECT_THAT(Refusal(R"({"type": "boolean", "not": {"enum": [true, false, true]}})"),
+              HasSubstr("permits no value"));
+  EXPECT_EQ(Root(R"({"not": {"enum": [true, false, true]}})")["anyOf"].size(), 5u);
   EXPECT_EQ(
       Root(R"({"type": "number", "oneOf": [{"minimum": 1}, {"maximum": 2}]})")["anyOf"].size(), 2u);
   const Json depends = Root(R"({"type": "object", "properties": {"a": {}, "b": {}},
@@ -153,6 +194,24 @@ TEST(RewriteSchemaTest, WhatOtherKeywordsSayBecomesAlternatives) {
   ASSERT_EQ(depends["anyOf"].size(), 2u);
   EXPECT_FALSE(depends["anyOf"][0]["properties"].contains("a"));
   EXPECT_EQ(depends["anyOf"][1]["required"], (Json{"a", "b"}));
+}
+
+// What a compile would take is counted before one begins.
+TEST(RewriteSchemaTest, LengthsAndListsAreCountedTogether) {
+  const auto two = [](int first, int second) {
+    return StrCat(R"({"items": {"type": "string", "maxLength": )", first,
+                  R"(}, "prefixItems": [{"type": "string", "maxLength": )", second, "}]}");
+  };
+  EXPECT_TRUE(RewriteSchema(two(2048, 2047), true).ok());
+  EXPECT_THAT(Refusal(two(4090, 4089)),
+              HasSubstr("is one of lengths that are above 4096 together"));
+  const auto list = [](int values) {
+    std::string text = R"({"enum":[0)";
+    for (int i = 1; i < values; ++i) text += StrCat(",", i);
+    return text + "]}";
+  };
+  EXPECT_TRUE(RewriteSchema(list(8192), true).ok());
+  EXPECT_THAT(Refusal(list(8193)), HasSubstr("more than 8192 values together"));
 }
 
 // What would take long or much ends soon with a sentence.

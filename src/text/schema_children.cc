@@ -23,6 +23,16 @@ size_t FrontItems(const SchemaForm& form, size_t member) {
   return front != nullptr && front->is_array() ? front->size() : 0;
 }
 
+std::optional<std::vector<std::string>> ListedNames(const OrderedJson& schema) {
+  std::vector<std::string> names;
+  const OrderedJson alone = OrderedJson::array({schema});
+  for (const OrderedJson& part : schema.contains("anyOf") ? schema["anyOf"] : alone) {
+    if (!part.contains("enum")) return std::nullopt;
+    for (const OrderedJson& name : part["enum"]) names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 SchemaGoal ItemGoal(const SchemaForm& form, size_t index) {
   SchemaGoal goal;
   for (size_t i = 0; i < form.members.size(); ++i) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "text/schema_forms.h"
 
@@ -14,5 +16,7 @@ size_t FrontItems(const SchemaForm& form, size_t member);
 SchemaGoal ItemGoal(const SchemaForm& form, size_t index);
 SchemaGoal PropertyGoal(const SchemaForm& form, const std::string& name);
 SchemaGoal OtherGoal(const SchemaForm& form);
+// What a rewritten schema of names lists; nothing: it does not list them all.
+std::optional<std::vector<std::string>> ListedNames(const OrderedJson& schema);
 
 }  // namespace sluice::text

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/str_cat.h"
@@ -162,6 +163,18 @@ std::set<std::string> ValueKeys(const OrderedJson& values) {
   return keys;
 }
 
+OrderedJson WithWrittenNumbers(const OrderedJson& value) {
+  const bool fraction = value.is_number_float() &&
+                        (TypeOf(value) == kFractionType || std::abs(value.get<double>()) >= 0x1p53);
+  const bool large = value.is_number_unsigned() &&
+                     value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
+  if (fraction || large) return StrCat(kNumberText, DumpJson(value));
+  if (!value.is_structured()) return value;
+  OrderedJson written = value;
+  for (OrderedJson& part : written) part = WithWrittenNumbers(part);
+  return written;
+}
+
 void AddTo(SchemaGoal* goal, const OrderedJson* schema) {
   if (std::find(goal->begin(), goal->end(), schema) == goal->end()) goal->push_back(schema);
 }
@@ -181,6 +194,17 @@ std::optional<int> SchemaForm::MemberOf(const OrderedJson& schema) const {
 bool SchemaForm::IsWithin(int member, int root) const {
   while (member >= 0 && member != root) member = members[static_cast<size_t>(member)].parent;
   return member == root;
+}
+
+bool Constrains(const SchemaForm& form, uint8_t types) {
+  return std::any_of(std::begin(kTypedKeywords), std::end(kTypedKeywords),
+                     [&](const TypedKeyword& keyword) {
+                       if ((keyword.types & types) == 0) return false;
+                       for (size_t i = 0; i < form.members.size(); ++i) {
+                         if (form.Find(i, keyword.name) != nullptr) return true;
+                       }
+                       return false;
+                     });
 }
 
 Status SchemaExpander::Refuse(std::string_view keyword, const OrderedJson& schema,

@@ -35,6 +35,9 @@ std::string ValueKey(const OrderedJson& value);
 // Of each of an array.
 std::set<std::string> ValueKeys(const OrderedJson& values);
 
+// The value with texts for the numbers in it that the library would write otherwise (kNumberText).
+OrderedJson WithWrittenNumbers(const OrderedJson& value);
+
 // Schemas of one document that hold together, each once; none: anything goes.
 using SchemaGoal = std::vector<const OrderedJson*>;
 void AddTo(SchemaGoal* goal, const OrderedJson* schema);
@@ -52,6 +55,29 @@ struct SchemaForm {
   // Whether `member` is `root`, or is applied by it, however far.
   bool IsWithin(int member, int root) const;
 };
+
+// Keywords that say something about one type of values.
+struct TypedKeyword {
+  const char* name;
+  uint8_t types;
+};
+inline constexpr TypedKeyword kTypedKeywords[] = {
+    {"minimum", kNumberType},          {"maximum", kNumberType},
+    {"exclusiveMinimum", kNumberType}, {"exclusiveMaximum", kNumberType},
+    {"multipleOf", kNumberType},       {"minLength", kStringType},
+    {"maxLength", kStringType},        {"pattern", kStringType},
+    {"format", kStringType},           {"items", kArrayType},
+    {"prefixItems", kArrayType},       {"unevaluatedItems", kArrayType},
+    {"minItems", kArrayType},          {"maxItems", kArrayType},
+    {"uniqueItems", kArrayType},       {"contains", kArrayType},
+    {"properties", kObjectType},       {"patternProperties", kObjectType},
+    {"propertyNames", kObjectType},    {"additionalProperties", kObjectType},
+    {"required", kObjectType},         {"unevaluatedProperties", kObjectType},
+    {"minProperties", kObjectType},    {"maxProperties", kObjectType},
+};
+
+// Whether a member has a keyword that says something about values of one of these types.
+bool Constrains(const SchemaForm& form, uint8_t types);
 
 class SchemaExpander {
  public:

@@ -1,6 +1,8 @@
 #include "text/schema_negation.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +41,8 @@ constexpr Bound kBounds[] = {{"minimum", "number", "exclusiveMaximum", 0},
                              {"maxItems", "array", "minItems", 1},
                              {"minProperties", "object", "maxProperties", -1},
                              {"maxProperties", "object", "minProperties", 1}};
+
+constexpr double kCountMax = 9007199254740991.0;  // 2^53 - 1
 
 // What asserts something and has no negation here.
 constexpr std::array kUnsupported = {"$ref",
@@ -80,6 +84,7 @@ Negation NegatedType(const OrderedJson& type) {
     if (named == 0) return std::nullopt;  // numbers that are no integers have no name
     types |= named;
   }
+  if (types == 0) return std::nullopt;  // a list of none
   return types == kAllTypes ? OrderedJson(false)
                             : OfTypes(static_cast<uint8_t>(~types & kAllTypes));
 }
@@ -88,12 +93,16 @@ Negation NegatedType(const OrderedJson& type) {
 Negation NegatedValues(const OrderedJson& values, OrderedJson* parts) {
   uint8_t types = 0;
   std::vector<std::string> texts;
-  OrderedJson other_numbers = OrderedJson::array(), other_booleans = {true, false};
+  OrderedJson other_numbers = OrderedJson::array(), other_booleans = OrderedJson::array();
+  for (const bool value : {true, false}) {
+    if (std::find(values.begin(), values.end(), value) == values.end()) {
+      other_booleans.push_back(value);
+    }
+  }
   for (const OrderedJson& value : values) {
     if (value.is_structured()) return std::nullopt;
     types |= value.is_number() ? static_cast<uint8_t>(kNumberType) : TypeOf(value);
     if (value.is_string()) texts.push_back(value.get<std::string>());
-    if (value.is_boolean()) other_booleans.erase(value.get<bool>() ? 0 : other_booleans.size() - 1);
     if (!value.is_number()) continue;
     const OrderedJson apart = {{"anyOf",
                                 {{{"type", "number"}, {"exclusiveMaximum", value}},
@@ -112,7 +121,13 @@ Negation NegatedValues(const OrderedJson& values, OrderedJson* parts) {
   return OrderedJson(true);
 }
 
-// What breaks one keyword, added to `parts`. False: that cannot be said.
+bool IsNames(const OrderedJson& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(),
+                                         [](const OrderedJson& name) { return name.is_string(); });
+}
+
+// What breaks one keyword, added to `parts`. False: that cannot be said, or the keyword must not
+// have such a value.
 bool AddBroken(const std::string& keyword, const OrderedJson& value, OrderedJson* parts) {
   const auto add = [&](Negation part) {
     if (part && *part != false) parts->push_back(*std::move(part));
@@ -122,7 +137,8 @@ bool AddBroken(const std::string& keyword, const OrderedJson& value, OrderedJson
     if (keyword != bound.keyword) continue;
     if (!value.is_number()) return false;
     if (bound.step == 0) return add(OrderedJson{{"type", bound.type}, {bound.broken, value}});
-    const double next = value.get<double>() + bound.step;
+    const double count = value.get<double>(), next = count + bound.step;
+    if (count < 0 || count > kCountMax || count != std::floor(count)) return false;
     if (next < 0) return true;
     return add(OrderedJson{{"type", bound.type}, {bound.broken, static_cast<int64_t>(next)}});
   }
@@ -130,14 +146,15 @@ bool AddBroken(const std::string& keyword, const OrderedJson& value, OrderedJson
   if (keyword == "not") return add(value);
   if (keyword == "const") return NegatedValues(OrderedJson::array({value}), parts).has_value();
   if (keyword == "enum") return value.is_array() && NegatedValues(value, parts).has_value();
-  if (keyword == "required" && value.is_array()) {
+  if (keyword == "required") {
+    if (!IsNames(value)) return false;
     for (const OrderedJson& name : value) {
-      if (!name.is_string()) return false;
       const OrderedJson absent = {{name.get<std::string>(), false}};
       parts->push_back({{"type", "object"}, {"properties", absent}});
     }
   }
-  if (keyword == "properties" && value.is_object()) {
+  if (keyword == "properties") {
+    if (!value.is_object()) return false;
     for (const auto& [name, schema] : value.items()) {
       const Negation broken = Negated(schema);
       if (!broken) return false;
@@ -147,7 +164,8 @@ bool AddBroken(const std::string& keyword, const OrderedJson& value, OrderedJson
                         {"required", OrderedJson::array({name})}});
     }
   }
-  if ((keyword == "allOf" || keyword == "anyOf") && value.is_array()) {
+  if (keyword == "allOf" || keyword == "anyOf") {
+    if (!value.is_array() || value.empty()) return false;
     OrderedJson all = OrderedJson::array();
     for (const OrderedJson& schema : value) {
       const Negation broken = Negated(schema);
@@ -214,10 +232,11 @@ std::optional<OrderedJson> WithoutDependents(const OrderedJson& schema) {
     const auto dependents = schema.find(keyword);
     if (dependents == schema.end()) continue;
     if (!dependents->is_object()) return std::nullopt;
+    const bool names = keyword == std::string_view("dependentRequired");
     for (const auto& [name, needed] : dependents->items()) {
+      if (names ? !IsNames(needed) : needed.is_array()) return std::nullopt;
       OrderedJson present = {{"required", OrderedJson::array({name})}};
-      const OrderedJson then =
-          needed.is_array() ? OrderedJson{{"required", needed}} : OrderedJson(needed);
+      const OrderedJson then = names ? OrderedJson{{"required", needed}} : OrderedJson(needed);
       const OrderedJson both = {{"allOf", OrderedJson::array({std::move(present), then})}};
       all.push_back({{"anyOf", OrderedJson::array({Absent(name), both})}});
     }

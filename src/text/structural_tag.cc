@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "sluice/limits.h"
 #include "text/json_schema.h"
+#include "text/whole_regex.h"
 
 namespace sluice::text {
 namespace {
@@ -25,27 +26,35 @@ OrderedJson FormatOfStructures(const OrderedJson& tag) {
           {"tags", std::move(tags)}};
 }
 
-Status RewriteSchemas(OrderedJson* part) {
+Status RewriteParts(bool closed, OrderedJson* part) {
   if (part->is_object() && part->value("type", OrderedJson()) == "json_schema" &&
       part->contains("json_schema")) {
+    if (closed && part->erase(kRewrittenMember) > 0) return OkStatus();
     OrderedJson& schema = (*part)["json_schema"];
     SLUICE_ASSIGN_OR_RETURN(
         OrderedJson rewritten,
-        RewriteSchema(schema.is_string() ? schema.get<std::string>() : DumpJson(schema), false));
+        RewriteSchema(schema.is_string() ? schema.get<std::string>() : DumpJson(schema), closed));
     // In other styles than JSON the library looks for the properties at the root itself.
     if (part->value("style", OrderedJson("json")) != "json") return OkStatus();
     schema = std::move(rewritten);
-    if (!part->contains("max_whitespace_cnt")) (*part)["max_whitespace_cnt"] = 1;
+    // Else it is compact JSON (LibraryCompiler), which the library's own form of these cannot be.
+    const bool own_form = part->contains("excludes") || part->contains("any_order");
+    if (own_form && !part->contains("max_whitespace_cnt")) (*part)["max_whitespace_cnt"] = 1;
+    return OkStatus();
+  }
+  if (part->is_object() && part->value("type", OrderedJson()) == "regex" &&
+      part->contains("pattern") && (*part)["pattern"].is_string()) {
+    SLUICE_ASSIGN_OR_RETURN((*part)["pattern"], WholeRegex((*part)["pattern"].get<std::string>()));
     return OkStatus();
   }
   if (!part->is_structured()) return OkStatus();
-  for (OrderedJson& inner : *part) SLUICE_RETURN_IF_ERROR(RewriteSchemas(&inner));
+  for (OrderedJson& inner : *part) SLUICE_RETURN_IF_ERROR(RewriteParts(closed, &inner));
   return OkStatus();
 }
 
 }  // namespace
 
-Result<std::string> RewriteStructuralTag(std::string_view tag) {
+Result<std::string> RewriteStructuralTag(std::string_view tag, bool closed) {
   JsonLimits limits;
   limits.bytes_max = limits::kGrammarBytesMax;
   limits.depth_max = kSchemaDepthMax;
@@ -61,7 +70,11 @@ Result<std::string> RewriteStructuralTag(std::string_view tag) {
   if (!json->contains("format")) {
     return InvalidArgument("the structural tag has no format; give it one", "grammar");
   }
-  SLUICE_RETURN_IF_ERROR(RewriteSchemas(&*json));
+  // In a tag of ours only schemas that were rewritten before have such texts.
+  if (!closed && DumpJson(*json).find(kNumberText) != std::string::npos) {
+    return InvalidArgument("the structural tag has U+FDD0 in it, which is no character", "grammar");
+  }
+  SLUICE_RETURN_IF_ERROR(RewriteParts(closed, &*json));
   return DumpJson(*json);
 }
 

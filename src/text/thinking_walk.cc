@@ -91,6 +91,7 @@ ThinkingWalk::ThinkingWalk(std::shared_ptr<const ThinkingTags> tags, Options opt
 }
 
 bool ThinkingWalk::MustClose() const {
+  if (state_.at != At::kThinking || tags_->end_ids().empty()) return false;
   return (options_.tokens_max && state_.thinking >= *options_.tokens_max) ||
          (options_.end_now != nullptr && *options_.end_now);
 }
@@ -144,12 +145,12 @@ void ThinkingWalk::Back(int tokens) {
 }
 
 bool ThinkingWalk::complete() const {
-  if (free_) return options_.may_end;
+  if (free_) return options_.may_end && !MustClose();
   return state_.at != At::kThinking && answer(state_)->complete();
 }
 
 void ThinkingWalk::AllowTokens(std::span<uint32_t> allowed) {
-  if (state_.at == At::kThinking && MustClose() && !tags_->end_ids().empty()) {
+  if (MustClose()) {
     const auto& end = tags_->end_ids();
     return Allow(allowed, end[state_.closing < end.size() ? state_.closing : 0]);
   }

@@ -94,6 +94,7 @@ class ThinkingWalk : public AnswerWalk {
     return state.thought ? behind_.get() : start_.get();
   }
   bool GoAnswer(TokenId id, State* next);
+  // Nothing but the tag that closes the thinking may come.
   bool MustClose() const;
 
   const std::shared_ptr<const ThinkingTags> tags_;

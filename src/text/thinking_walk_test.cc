@@ -88,9 +88,11 @@ TEST_F(ThinkingWalkTest, AnAnswerMayBeginWithoutThinkingOrWithIt) {
 
 TEST_F(ThinkingWalkTest, TheTagIsDrawnBehindTheBudget) {
   ThinkingWalk walk(tags_, {.opened = true, .tokens_max = 3}, nullptr, nullptr);
+  EXPECT_TRUE(walk.complete());  // a free answer may end within its thinking
   Go(&walk, "abc");
   for (const char c : std::string_view("</think>")) {
     EXPECT_EQ(CountAllowed(&walk), 1) << c;
+    EXPECT_FALSE(walk.complete()) << c;
     Go(&walk, std::string_view(&c, 1));
   }
   EXPECT_GT(CountAllowed(&walk), 256);

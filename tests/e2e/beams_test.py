@@ -122,7 +122,7 @@ class BeamsTest(unittest.TestCase):
         beams = {"prompt": "ab", "max_tokens": 4, "use_beam_search": True, "beam_width": 3}
         for field, more in (("temperature", {"temperature": 0.7}), ("top_p", {"top_p": 0.5}),
                             ("presence_penalty", {"presence_penalty": 1}), ("stop", {"stop": "a"}),
-                            ("grammar", {"guided_regex": "a+"}), ("choice", {"guided_choice": ["a"]}),
+                            ("guided_regex", {"guided_regex": "a+"}), ("choice", {"guided_choice": ["a"]}),
                             ("n", {"n": 4}), ("max_tokens", {"max_tokens": 0}),
                             ("beam_width", {"beam_width": 9}), ("logit_bias", {"logit_bias": {"5": 1}})):
             with self.subTest(field=field):

@@ -109,13 +109,15 @@ class GrammarTest(unittest.TestCase):
                              ({"guided_json": {"contains": {}}}, '"contains"'),
                              ({"regex": slow}, "send a smaller or simpler one"),
                              ({"regex": "a", "guided_choice": ["a"]}, "one of them"),
+                             ({"response_format": {"type": "json_schema", "json_schema": {
+                                 "name": "a", "schema": {"pattern": "\\bp"}}}}, '"pattern"'),
                              ({"guided_json": "{"}, "JSON schema")):
             for stream in (False, True):
                 code, body = self.server.json("POST", "/v1/chat/completions", {
                     "model": MODEL, "messages": CITY, "stream": stream, **fields})
                 self.assertEqual(code, 400, body)
                 self.assertIn(word, body["error"]["message"])
-                self.assertEqual(body["error"]["param"], "grammar")
+                self.assertEqual(body["error"]["param"], next(iter(fields)))
         self.fits(self.ask(response_format=FORMAT).choices[0].message.content)
 
     def test_processes_end_with_the_server(self):

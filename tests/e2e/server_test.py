@@ -279,7 +279,7 @@ class ChoiceTest(ServerCase):
             self.assertEqual(code, 400, choice)
             self.assertIn(body["error"]["param"], ("choice", "guided_choice"))
         self.error(400, chat(structured_outputs={"choice": ["a"], "regex": "b"}),
-                   "grammar")
+                   "structured_outputs.regex")
         self.error(400, chat(structured_outputs={"choice": ["a"]}, guided_choice=["b"]),
                    "guided_choice")
         status, _, _ = self.server.request(

@@ -20,7 +20,7 @@ void ReadCommon(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
   const int probs = fields->Int("n_probs", 0, limits::kTopLogprobsMax).value_or(0);
   if (probs > 0) call->logprobs = probs;
   request->logprobs = call->logprobs;
-  call->shows_ids = fields->Bool("return_tokens").value_or(false);
+  call->shows_ids = fields->Bool("return_tokens").value_or(call->shows_ids);
   if (request->n != 1) fields->Fail("n", "n is not supported here but for 1");
   ReadAccepted(fields, FieldPlace::kLlamaRequest);
 }

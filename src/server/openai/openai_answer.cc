@@ -58,6 +58,16 @@ OrderedJson UsageJson(const Usage& usage) {
   return json;
 }
 
+OrderedJson OpenAiAnswer::TokenIds(const std::vector<TokenInfo>& tokens) {
+  OrderedJson ids = OrderedJson::array();
+  for (const TokenInfo& token : tokens) ids.push_back(token.id);
+  return ids;
+}
+
+std::string OpenAiAnswer::TokenIdsMember(const TextDelta& delta) const {
+  return call_.shows_ids ? StrCat(",\"token_ids\":", DumpJson(TokenIds(delta.tokens))) : "";
+}
+
 OpenAiAnswer::OpenAiAnswer(const ApiCall& call, AnswerHead head)
     : call_(call),
       head_(std::move(head)),
@@ -115,6 +125,7 @@ OrderedJson OpenAiAnswer::WholeChoice(int index, const Choice& choice) const {
   json["logprobs"] = std::move(logprobs);
   json["finish_reason"] = FinishJson(choice.finish);
   json["stop_reason"] = StopReason(choice.stop_match);
+  if (call_.shows_ids) json["token_ids"] = TokenIds(choice.tokens);
   if (call_.requests.size() > 1) json["seed"] = choice.seed;
   if (call_.prompt_logprobs && !call_.chat) {
     json["prompt_logprobs"] = PromptLogprobs(PromptTokensOf(choice));
@@ -162,7 +173,8 @@ std::string OpenAiAnswer::ChatChoice(int index, const TextDelta& delta) const {
   }
   if (!delta.text.empty() || parts.empty()) parts["content"] = delta.text;
   return StrCat("{\"index\":", index, ",\"delta\":", DumpJson(parts),
-                ",\"logprobs\":", DumpJson(logprobs), ",\"finish_reason\":null}");
+                ",\"logprobs\":", DumpJson(logprobs), TokenIdsMember(delta),
+                ",\"finish_reason\":null}");
 }
 
 std::string OpenAiAnswer::CompletionChoice(int index, const TextDelta& delta,
@@ -180,7 +192,7 @@ std::string OpenAiAnswer::CompletionChoice(int index, const TextDelta& delta,
   }
   const bool ends = delta.finish != FinishReason::kNone;
   return StrCat("{\"index\":", index, ",\"text\":", DumpJson(Json(text)),
-                ",\"logprobs\":", DumpJson(logprobs),
+                ",\"logprobs\":", DumpJson(logprobs), TokenIdsMember(delta),
                 ",\"finish_reason\":", DumpJson(FinishJson(delta.finish)),
                 ",\"stop_reason\":", DumpJson(ends ? StopReason(delta.stop_match) : nullptr), "}");
 }
@@ -189,7 +201,7 @@ std::vector<std::string> OpenAiAnswer::Chunks(int index, const TextDelta& delta,
                                               Choice* choice) const {
   std::vector<std::string> chunks;
   const bool ends = delta.finish != FinishReason::kNone;
-  const bool shows_tokens = call_.logprobs && !delta.tokens.empty();
+  const bool shows_tokens = (call_.logprobs || call_.shows_ids) && !delta.tokens.empty();
   if (!call_.chat) {
     const bool echoes = call_.echo && !choice->begun;
     if (!delta.text.empty() || shows_tokens || ends || echoes) {

@@ -23,6 +23,9 @@ class OpenAiAnswer : public AnswerFormat {
  private:
   std::vector<std::string> Chunks(int index, const TextDelta& delta, Choice* choice) const;
   std::string Chunk(const std::string& choices, const TextDelta* last) const;
+  static OrderedJson TokenIds(const std::vector<TokenInfo>& tokens);
+  // A member of a streamed choice, or nothing.
+  std::string TokenIdsMember(const TextDelta& delta) const;
   OrderedJson Message(const Choice& choice) const;
   std::string ChatChoice(int index, const TextDelta& delta) const;
   std::string CompletionChoice(int index, const TextDelta& delta, Choice* choice) const;

@@ -249,6 +249,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
   if (const OrderedJson* object = fields->Object("text")) {
     Fields text(*object, "text.");
     ReadFlatFormat(&text, "text.", request);
+    if (request->grammar.kind != Grammar::Kind::kNone) call->call.grammar_field = "text.format";
     if (const OrderedJson* format = text.Object("format")) call->shown["text"]["format"] = *format;
     if (const auto verbosity = text.String("verbosity", kNameBytesMax)) {
       kwargs["verbosity"] = *verbosity;

@@ -22,6 +22,11 @@ enum class FrameKind : uint32_t {
   kMemoryExceeded,  // the program ends behind it
 };
 
+// A text within the JSON of a schema or structural tag that begins so, with U+FDD0, which is no
+// character, stands for the number behind it, to be written so. The library itself would write it
+// with all digits of its binary form, or as another where it has no type for it.
+inline constexpr std::string_view kNumberMark = "\xEF\xB7\x90";
+
 struct Frame {
   FrameKind kind;
   std::string bytes;

@@ -5,8 +5,10 @@
 #include <grammar_compiler.cc>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "text/grammar_compiler/automaton_masks.h"
 
@@ -18,28 +20,83 @@ using ExprType = xgrammar::Grammar::Impl::GrammarExprType;
 // Masks of rules that grammars have in common.
 constexpr size_t kRuleCacheBytes = 48 << 20;
 
+// No whitespace between the parts of a JSON text: a model could write it without end. What a schema
+// does not name it permits.
+xgrammar::Grammar ReadSchema(const std::string& schema) {
+  return xgrammar::Grammar::FromJSONSchema(schema, /*any_whitespace=*/false,
+                                           /*indent=*/std::nullopt, std::pair{",", ":"},
+                                           /*strict_mode=*/false);
+}
+
+// A structural tag has JSON with whitespace alone; here its schemas become rules without.
+void MakeCompact(picojson::value* part) {
+  if (part->is<picojson::array>()) {
+    for (picojson::value& inner : part->get<picojson::array>()) MakeCompact(&inner);
+    return;
+  }
+  if (!part->is<picojson::object>()) return;
+  picojson::object& object = part->get<picojson::object>();
+  const auto is = [&](const char* key, const char* text) {
+    return object.count(key) != 0 && object[key].is<std::string>() &&
+           object[key].get<std::string>() == text;
+  };
+  const bool json = object.count("style") == 0 || is("style", "json");
+  if (is("type", "json_schema") && json && object.count("json_schema") != 0 &&
+      object.count("max_whitespace_cnt") == 0) {
+    const std::string rules = ReadSchema(object["json_schema"].serialize()).ToString();
+    picojson::object compact;
+    compact["type"] = picojson::value("grammar");
+    compact["grammar"] = picojson::value(rules);
+    *part = picojson::value(std::move(compact));
+    return;
+  }
+  const std::vector<std::string> keys = object.ordered_keys();
+  for (const std::string& key : keys) MakeCompact(&object[key]);
+}
+
+xgrammar::Grammar ReadStructuralTag(const std::string& text,
+                                    const xgrammar::TokenizerInfo& vocabulary) {
+  picojson::value tag;
+  if (const std::string error = picojson::parse(tag, text); !error.empty()) {
+    throw std::runtime_error(error);
+  }
+  MakeCompact(&tag);
+  auto read = xgrammar::Grammar::FromStructuralTag(tag.serialize(), vocabulary);
+  if (auto* error = std::get_if<xgrammar::StructuralTagError>(&read)) {
+    throw std::runtime_error(
+        std::visit([](const auto& e) { return std::string(e.what()); }, *error));
+  }
+  return std::get<xgrammar::Grammar>(std::move(read));
+}
+
 xgrammar::Grammar Read(const Frame& frame, const xgrammar::TokenizerInfo& vocabulary) {
   switch (frame.kind) {
     case FrameKind::kJsonSchema:
-      // No whitespace between the parts of a JSON text: a model could write it without end. What a
-      // schema does not name it permits.
-      return xgrammar::Grammar::FromJSONSchema(frame.bytes, /*any_whitespace=*/false,
-                                               /*indent=*/std::nullopt, std::pair{",", ":"},
-                                               /*strict_mode=*/false);
+      return ReadSchema(frame.bytes);
     case FrameKind::kRegex:
       return xgrammar::Grammar::FromRegex(frame.bytes);
-    case FrameKind::kStructuralTag: {
-      auto read = xgrammar::Grammar::FromStructuralTag(frame.bytes, vocabulary);
-      if (auto* error = std::get_if<xgrammar::StructuralTagError>(&read)) {
-        throw std::runtime_error(
-            std::visit([](const auto& e) { return std::string(e.what()); }, *error));
-      }
-      return std::get<xgrammar::Grammar>(std::move(read));
-    }
+    case FrameKind::kStructuralTag:
+      return ReadStructuralTag(frame.bytes, vocabulary);
     default:
       return xgrammar::Grammar::FromEBNF(frame.bytes);
   }
 }
+
+// Writes numbers for the texts that stand for them.
+class NumberWriter : public xgrammar::GrammarMutator {
+ private:
+  int32_t VisitByteString(const GrammarExpr& literal) final {
+    std::string bytes;
+    for (const int32_t byte : literal) bytes += static_cast<char>(byte);
+    const std::string begin = "\"" + std::string(kNumberMark);
+    for (size_t at = bytes.find(begin); at != std::string::npos; at = bytes.find(begin, at)) {
+      const size_t end = bytes.find('"', at + begin.size());
+      if (end == std::string::npos) break;
+      bytes.erase(end, 1).erase(at, begin.size());
+    }
+    return builder_->AddByteString(bytes);
+  }
+};
 
 bool IsPattern(const xgrammar::Grammar& grammar, int32_t rule) {
   const auto body = grammar->GetGrammarExpr(grammar->GetRule(rule).body_expr_id);
@@ -128,7 +185,8 @@ void LibraryCompiler::State::Prepare(const xgrammar::Grammar& grammar, int32_t r
 }
 
 xgrammar::CompiledGrammar LibraryCompiler::Compile(const Frame& frame) {
-  const xgrammar::Grammar grammar = Read(frame, state_->vocabulary);
+  xgrammar::Grammar grammar = Read(frame, state_->vocabulary);
+  if (frame.bytes.find(kNumberMark) != std::string::npos) grammar = NumberWriter().Apply(grammar);
   if (HasPatterns(grammar)) state_->Prepare(grammar);
   return state_->compiler.CompileGrammar(grammar);
 }

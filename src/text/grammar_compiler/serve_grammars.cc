@@ -47,9 +47,10 @@ void LimitMemory(rlim_t more) {
 }
 
 // 0 lifts the limit.
-void LimitTime(int seconds) {
+void LimitTime(int milliseconds) {
   itimerval timer = {};
-  timer.it_value.tv_sec = seconds;
+  timer.it_value.tv_sec = milliseconds / 1000;
+  timer.it_value.tv_usec = milliseconds % 1000 * 1000;
   setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
@@ -112,7 +113,7 @@ Frame AnswerTo(LibraryCompiler* compiler, int vocab, const Frame& frame) {
 
 }  // namespace
 
-int ServeGrammars(int socket) {
+int ServeGrammars(int socket, int milliseconds) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   std::optional<xgrammar::TokenizerInfo> vocabulary;
@@ -126,7 +127,7 @@ int ServeGrammars(int socket) {
   LimitMemory(rlim_t{kCompileMebibytesMax} << 20);
   if (!SendFrame(socket, FrameKind::kReady, {})) return 0;
   while (const std::optional<Frame> frame = ReceiveFrame(socket, -1)) {
-    LimitTime(kCompileSecondsMax);
+    LimitTime(milliseconds);
     const Frame answer = AnswerTo(&compiler, vocabulary->GetVocabSize(), *frame);
     LimitTime(0);
     if (!SendFrame(socket, answer.kind, answer.bytes)) return 0;

@@ -10,6 +10,8 @@ namespace sluice::text {
 namespace {
 
 constexpr size_t kNameBytesMax = 128;
+// Of arguments that no schema names.
+constexpr const char* kOtherNames = "[A-Za-z_][A-Za-z0-9_]{0,63}";
 
 OrderedJson Sequence(OrderedJson elements) {
   return {{"type", "sequence"}, {"elements", std::move(elements)}};
@@ -69,12 +71,12 @@ class CallGrammarBuilder {
         elements.push_back({{"type", "regex"}, {"pattern", std::string(shape_.behind_name)}});
       }
       AddLiteral(shape_.arguments, &elements);
-      OrderedJson arguments = {{"type", "json_schema"}, {"json_schema", tool.schema}};
-      if (shape_.style != "json") {
-        arguments["style"] = std::string(shape_.style);
-        arguments["max_whitespace_cnt"] = 1;  // around a value: a line's end, where it has one
+      if (shape_.parameters == nullptr) {
+        elements.push_back({{"type", "json_schema"}, {"json_schema", tool.schema}});
       }
-      elements.push_back(std::move(arguments));
+      for (const TaggedParameter& parameter : tool.parameters) {
+        elements.push_back(Parameter(parameter));
+      }
       named.push_back(Sequence(std::move(elements)));
     }
     OrderedJson elements = OrderedJson::array();
@@ -82,6 +84,37 @@ class CallGrammarBuilder {
     elements.push_back(Or(std::move(named)));
     AddLiteral(shape_.call_end, &elements);
     return Sequence(std::move(elements));
+  }
+
+  OrderedJson Parameter(const TaggedParameter& parameter) const {
+    const ParameterShape& shape = *shape_.parameters;
+    const bool told_apart = !shape.before_json.empty();
+    OrderedJson values = OrderedJson::array();
+    for (const bool is_text : {true, false}) {
+      const OrderedJson& format = is_text ? parameter.text : parameter.json;
+      if (format.is_null()) continue;
+      OrderedJson elements = OrderedJson::array();
+      AddLiteral(is_text || !told_apart ? shape.before_text : shape.before_json, &elements);
+      // Behind a text the parser looks for the tag alone, without the line that it may stand on.
+      const size_t tag = shape.end.find('<');
+      const std::string end(shape.end.substr(tag, shape.end.find('>') + 1 - tag));
+      elements.push_back(format == true ? OrderedJson{{"type", "any_text"},
+                                                      {"excludes", OrderedJson::array({end})}}
+                                        : format);
+      values.push_back(Sequence(std::move(elements)));
+    }
+    OrderedJson elements = OrderedJson::array();
+    AddLiteral(shape.begin, &elements);
+    if (parameter.name.empty()) {
+      elements.push_back({{"type", "regex"}, {"pattern", kOtherNames}});
+    } else {
+      elements.push_back({{"type", "const_string"}, {"value", parameter.name}});
+    }
+    elements.push_back(Or(std::move(values)));
+    AddLiteral(shape.end, &elements);
+    if (parameter.required) return Sequence(std::move(elements));
+    return {{"type", parameter.name.empty() ? "star" : "optional"},
+            {"content", Sequence(std::move(elements))}};
   }
 
   // A text, in which the marks that are special tokens are these.

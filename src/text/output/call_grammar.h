@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "sluice/request.h"
@@ -14,24 +15,42 @@
 
 namespace sluice::text {
 
-// How a family writes calls, from the first one's beginning to the last one's end.
-struct CallShape {
-  std::string_view section_begin;   // before the first call
-  std::string_view call_begin;      // before the tool's name
-  std::string_view behind_name;     // a regular expression; empty: nothing stands there
-  std::string_view arguments;       // between that and the arguments
-  std::string_view call_end;        // behind the arguments
-  std::string_view separator;       // between two calls
-  std::string_view section_end;     // behind the last call
-  std::string_view style = "json";  // of the arguments, by its name in structural tags
-  bool bare = false;                // no mark tells a call from a text: calls are all of an answer
-  bool single = false;              // there is one call at most
+// How a family writes one argument between tags.
+struct ParameterShape {
+  std::string_view begin;        // before the name
+  std::string_view before_text;  // between the name and a value that is a string
+  std::string_view before_json;  // and any other; empty: the same, and the schema tells them apart
+  std::string_view end;
 };
 
-// A tool, and what its arguments have to be.
+// How a family writes calls, from the first one's beginning to the last one's end.
+struct CallShape {
+  std::string_view section_begin;              // before the first call
+  std::string_view call_begin;                 // before the tool's name
+  std::string_view behind_name;                // a regular expression; empty: nothing stands there
+  std::string_view arguments;                  // between that and the arguments
+  std::string_view call_end;                   // behind the arguments
+  std::string_view separator;                  // between two calls
+  std::string_view section_end;                // behind the last call
+  const ParameterShape* parameters = nullptr;  // null: the arguments are one JSON object
+  bool bare = false;    // no mark tells a call from a text: calls are all of an answer
+  bool single = false;  // there is one call at most
+};
+
+// An argument between tags. Its value is one of these, as formats of a structural tag; null: none.
+struct TaggedParameter {
+  std::string name;  // empty: any that no other has, any number of times
+  bool required = false;
+  OrderedJson text;  // of a string; true: any text
+  OrderedJson json;
+};
+
+// A tool, and what its arguments have to be: a schema of a JSON object, or one by one where the
+// shape has `parameters`.
 struct CallableTool {
   std::string name;
   OrderedJson schema;
+  std::vector<TaggedParameter> parameters;
 };
 
 // The id of a mark that is a special token; below 0: it is a text like any other.

@@ -178,11 +178,13 @@ constexpr TaggedCallForm kQwenCoder = {.begins = std::span(kQwenCoderMarks, 2),
                                        .value_end_line = "\n</parameter>",
                                        .call_end = "</function>",
                                        .section_end = "</tool_call>"};
+constexpr ParameterShape kQwenCoderParameters = {
+    .begin = "<parameter=", .before_text = ">\n", .before_json = "", .end = "\n</parameter>\n"};
 constexpr CallShape kQwenCoderShape = {.call_begin = "<tool_call>\n<function=",
                                        .arguments = ">\n",
-                                       .call_end = "\n</function>\n</tool_call>",
+                                       .call_end = "</function>\n</tool_call>",
                                        .separator = "\n",
-                                       .style = "qwen_xml"};
+                                       .parameters = &kQwenCoderParameters};
 
 constexpr Mark kSeedMarks[] = {"<seed:tool_call>", "</seed:tool_call>"};
 constexpr TaggedCallForm kSeed = {.begins = std::span(kSeedMarks, 1),
@@ -194,11 +196,13 @@ constexpr TaggedCallForm kSeed = {.begins = std::span(kSeedMarks, 1),
                                   .value_end_line = "\n</parameter>",
                                   .call_end = "</function>",
                                   .section_end = kSeedMarks[1]};
+constexpr ParameterShape kSeedParameters = {
+    .begin = "<parameter=", .before_text = ">", .before_json = "", .end = "</parameter>\n"};
 constexpr CallShape kSeedShape = {.call_begin = "<seed:tool_call>\n<function=",
                                   .arguments = ">\n",
-                                  .call_end = "\n</function>\n</seed:tool_call>",
+                                  .call_end = "</function>\n</seed:tool_call>",
                                   .separator = "\n",
-                                  .style = "qwen_xml"};
+                                  .parameters = &kSeedParameters};
 
 constexpr Mark kGlmSigns[] = {"<arg_key>"};
 constexpr Mark kGlmMarks[] = {"<tool_call>", "</tool_call>", "<arg_key>",
@@ -211,11 +215,15 @@ constexpr TaggedCallForm kGlm = {.begins = std::span(kGlmMarks, 1),
                                  .value_end_line = "</arg_value>",
                                  .call_end = "</tool_call>",
                                  .section_end = "</tool_call>"};
+constexpr ParameterShape kGlmParameters = {.begin = "<arg_key>",
+                                           .before_text = "</arg_key>\n<arg_value>",
+                                           .before_json = "",
+                                           .end = "</arg_value>\n"};
 constexpr CallShape kGlmShape = {.call_begin = "<tool_call>",
                                  .arguments = "\n",
-                                 .call_end = "\n</tool_call>",
+                                 .call_end = "</tool_call>",
                                  .separator = "\n",
-                                 .style = "glm_xml"};
+                                 .parameters = &kGlmParameters};
 
 constexpr Mark kMinimaxM2Marks[] = {"<minimax:tool_call>", "</minimax:tool_call>"};
 constexpr TaggedCallForm kMinimaxM2 = {.begins = std::span(kMinimaxM2Marks, 1),
@@ -227,12 +235,16 @@ constexpr TaggedCallForm kMinimaxM2 = {.begins = std::span(kMinimaxM2Marks, 1),
                                        .value_end_line = "\n</parameter>",
                                        .call_end = "</invoke>",
                                        .section_end = kMinimaxM2Marks[1]};
+constexpr ParameterShape kMinimaxM2Parameters = {.begin = "<parameter name=\"",
+                                                 .before_text = "\">",
+                                                 .before_json = "",
+                                                 .end = "</parameter>\n"};
 constexpr CallShape kMinimaxM2Shape = {.section_begin = "<minimax:tool_call>\n",
                                        .call_begin = "<invoke name=\"",
                                        .arguments = "\">\n",
                                        .call_end = "</invoke>\n",
                                        .section_end = "</minimax:tool_call>",
-                                       .style = "minimax_xml"};
+                                       .parameters = &kMinimaxM2Parameters};
 
 constexpr Mark kDsmlSigns[] = {"｜DSML｜", "function_calls"};
 constexpr Mark kDsmlMarks[] = {"｜DSML｜", "<｜DSML｜function_calls>"};
@@ -245,12 +257,16 @@ constexpr TaggedCallForm kDsml = {.begins = std::span(kDsmlMarks + 1, 1),
                                   .value_end_line = "</｜DSML｜parameter>",
                                   .call_end = "</｜DSML｜invoke>",
                                   .section_end = "</｜DSML｜function_calls>"};
+constexpr ParameterShape kDsmlParameters = {.begin = "<｜DSML｜parameter name=\"",
+                                            .before_text = "\" string=\"true\">",
+                                            .before_json = "\" string=\"false\">",
+                                            .end = "</｜DSML｜parameter>\n"};
 constexpr CallShape kDsmlShape = {.section_begin = "<｜DSML｜function_calls>\n",
                                   .call_begin = "<｜DSML｜invoke name=\"",
                                   .arguments = "\">\n",
                                   .call_end = "</｜DSML｜invoke>\n",
                                   .section_end = "</｜DSML｜function_calls>",
-                                  .style = "deepseek_xml"};
+                                  .parameters = &kDsmlParameters};
 
 constexpr Mark kDsmlV4Signs[] = {"｜DSML｜", "tool_calls"};
 constexpr Mark kDsmlV4Marks[] = {"｜DSML｜", "<｜DSML｜tool_calls>"};
@@ -268,7 +284,7 @@ constexpr CallShape kDsmlV4Shape = {.section_begin = "<｜DSML｜tool_calls>\n",
                                     .arguments = kDsmlShape.arguments,
                                     .call_end = kDsmlShape.call_end,
                                     .section_end = "</｜DSML｜tool_calls>",
-                                    .style = "deepseek_xml"};
+                                    .parameters = &kDsmlParameters};
 
 // Calls as Python, as Gemma and as gpt-oss write them.
 

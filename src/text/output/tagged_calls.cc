@@ -17,15 +17,6 @@ constexpr size_t kJudgedBytesMax = 256u << 10;
 
 bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
 
-// What a value is as JSON; nothing: a text.
-std::string JsonOf(const std::string& value) {
-  if (value == "True") return "true";
-  if (value == "False") return "false";
-  if (value == "None") return "null";
-  const auto parsed = ParseJson(value, "value");
-  return parsed.ok() && !parsed->is_string() ? value : "";
-}
-
 // NAME of `NAME`, `NAME"` and `NAME" attribute="..."`.
 std::string_view BeforeQuote(std::string_view head) { return head.substr(0, head.find('"')); }
 
@@ -178,15 +169,15 @@ bool TaggedCalls::StepValueMark() {
 }
 
 void TaggedCalls::BeginArgument(std::string_view head, AnswerParts* parts, TextDelta* delta) {
-  const std::string key(BeforeQuote(head));
-  ToolSchemas::Kind kind = schemas_.KindOf(name_, key);
-  if (head.find("string=\"true\"") != std::string_view::npos) kind = ToolSchemas::Kind::kText;
-  if (head.find("string=\"false\"") != std::string_view::npos) kind = ToolSchemas::Kind::kJson;
-  streams_ = kind == ToolSchemas::Kind::kText;
+  key_ = BeforeQuote(head);
+  kind_ = schemas_.KindOf(name_, key_);
+  if (head.find("string=\"true\"") != std::string_view::npos) kind_ = ToolSchemas::Kind::kText;
+  if (head.find("string=\"false\"") != std::string_view::npos) kind_ = ToolSchemas::Kind::kJson;
+  streams_ = kind_ == ToolSchemas::Kind::kText;
   value_begun_ = false;
   value_.clear();
   std::string piece = argued_ ? ", \"" : "{\"";
-  AppendJsonText(key, &piece);
+  AppendJsonText(key_, &piece);
   piece += streams_ ? "\": \"" : "\": ";
   argued_ = true;
   parts->Arguments(piece, delta);
@@ -230,8 +221,12 @@ void TaggedCalls::AddToValue(std::string_view piece, AnswerParts* parts, TextDel
 void TaggedCalls::EndValue(AnswerParts* parts, TextDelta* delta) {
   if (streams_) return parts->Arguments("\"", delta);
   const std::string value = std::exchange(value_, {});
-  std::string json = JsonOf(value);
-  if (json.empty()) {
+  std::string json = JsonSpelling(value);
+  const auto parsed = ParseJson(json, "value");
+  const bool is_text =
+      !parsed.ok() || parsed->is_string() ||
+      (kind_ == ToolSchemas::Kind::kAny && schemas_.IsText(name_, key_, value, *parsed));
+  if (is_text) {
     json = "\"";
     AppendJsonText(value, &json);
     json += '"';

@@ -54,6 +54,8 @@ class TaggedCalls final : public SteppedCalls {
   bool called_ = false;  // a call has been seen in this section
   bool bare_ = false;    // the present call has no section
   std::string name_;     // of the present call
+  std::string key_;      // of its present argument
+  ToolSchemas::Kind kind_ = ToolSchemas::Kind::kAny;
   bool argued_ = false;  // it has an argument
   bool value_begun_ = false;
   bool streams_ = false;  // the value is a text for certain
