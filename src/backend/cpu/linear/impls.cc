@@ -27,8 +27,8 @@ using ops::Linear;
 
 // Quantized x of one pass over W stays in a core's second-level cache beside a group of weights.
 constexpr size_t kPanelBytes = size_t{1} << 20;
-// A pair of groups takes long: 50 us where K is 1536 and x has 132 rows. Parts are small, so that the
-// threads end together.
+// A pair of groups takes long: 50 us where K is 1536 and x has 132 rows. Parts are small, so that
+// the threads end together.
 constexpr int64_t kPairPartsPerThread = 16;
 // Up to here each thread makes its own copy of the tiles; that costs less than a barrier.
 constexpr int64_t kCopyElements = 4096;
