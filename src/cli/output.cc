@@ -13,6 +13,23 @@ namespace {
 
 constexpr size_t kWaitingBytesMax = 64u << 10;
 
+// Writes all of the text to standard output; gives what went wrong as errno has it, or 0.
+int WriteAll(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(STDOUT_FILENO, text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<size_t>(count));
+    } else if (errno == EAGAIN) {
+      // Another program that has this file open asked for that.
+      pollfd writable{STDOUT_FILENO, POLLOUT, 0};
+      poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 void FillStandardDescriptors() {
@@ -52,23 +69,10 @@ std::streamsize StandardOutput::xsputn(const char* text, std::streamsize size) {
 int StandardOutput::sync() { return Write() ? 0 : -1; }
 
 bool StandardOutput::Write() {
-  std::string_view left = waiting_;
-  bool written = true;
-  while (!left.empty() && written) {
-    const ssize_t count = write(STDOUT_FILENO, left.data(), left.size());
-    if (count >= 0) {
-      left.remove_prefix(static_cast<size_t>(count));
-    } else if (errno == EAGAIN) {
-      // Another program that has this file open asked for that.
-      pollfd writable{STDOUT_FILENO, POLLOUT, 0};
-      poll(&writable, 1, -1);
-    } else if (errno != EINTR) {
-      error_ = errno;
-      written = false;
-    }
-  }
+  const int error = WriteAll(waiting_);
   waiting_.clear();
-  return written;
+  if (error != 0) error_ = error;
+  return error == 0;
 }
 
 bool TakesColors() {
@@ -82,7 +86,7 @@ bool TakesColors() {
 void PrintColored(std::string_view text) {
   std::cout << std::flush;
   // A terminal that is gone is told by the next write of std::cout.
-  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+  [[maybe_unused]] const int error = WriteAll(text);
 }
 
 void PrintDim(std::string_view line) {

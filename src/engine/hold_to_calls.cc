@@ -74,8 +74,10 @@ Result<std::vector<text::CallableTool>> CallableTools(const Request& request,
                                                       const std::vector<OrderedJson>& functions,
                                                       const text::ParameterShape* tags) {
   const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
-  SLUICE_ASSIGN_OR_RETURN(const text::ToolSchemas kinds,
-                          text::ToolSchemas::Make(chat == nullptr ? "" : chat->tools_json));
+  text::ToolSchemas kinds;  // which values between tags alone need
+  if (tags != nullptr && chat != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(kinds, text::ToolSchemas::Make(chat->tools_json));
+  }
   const std::string& wanted = request.tool_choice.tool;
   std::vector<text::CallableTool> callable;
   for (const OrderedJson& function : functions) {

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "text/grammar_fixture.h"
 #include "text/output/output_fixture.h"
+#include "text/structural_tag.h"
 
 namespace sluice::engine {
 namespace {
@@ -294,6 +295,45 @@ TEST_F(HoldToCallsTest, ArgumentsBetweenTagsThatAParserCannotTellAreNamed) {
   EXPECT_EQ(refusal("glm45", R"({"type": "object"})"), "");
   EXPECT_EQ(refusal("deepseek_v32", R"({"type": "object"})"), "");
   EXPECT_EQ(refusal("minimax_m2", with(R"({"type": ["string", "integer"]})")), "");
+}
+
+// What is made of tools between tags is much longer than they are.
+TEST_F(HoldToCallsTest, ManyToolsBetweenTagsAreHeldTo) {
+  std::string tools = "[";
+  for (int i = 0; i < 128; ++i) {
+    tools += StrCat(i == 0 ? "" : ",", R"({"type": "function", "function": {"name": "f)", i,
+                    R"(", "strict": true, "parameters": {"type": "object", "properties": {
+                    "a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "boolean"},
+                    "d": {"type": "array", "items": {"type": "string"}}},
+                    "additionalProperties": false}}})");
+  }
+  for (const char* family : {"qwen3_coder", "glm45", "hermes"}) {
+    Request request = Asking(true, {}, tools + "]");
+    const auto held = Hold(family, &request);
+    ASSERT_TRUE(held.ok()) << family << held.status().message();
+    const auto rewritten = text::RewriteStructuralTag(request.grammar.text, /*closed=*/true);
+    EXPECT_TRUE(rewritten.ok()) << family << rewritten.status().message();
+  }
+}
+
+// Each of many arguments refers to the same large part.
+TEST_F(HoldToCallsTest, PartsThatArgumentsShareAreCopiedSoOftenAndNoMore) {
+  std::string part = R"({"type": "object", "properties": {)", properties;
+  for (int i = 0; i < 900; ++i)
+    part += StrCat(i == 0 ? "" : ",", R"("p)", i, R"(": {"type": "integer"})");
+  for (int i = 0; i < 900; ++i)
+    properties += StrCat(i == 0 ? "" : ",", R"("a)", i,
+                         R"(": {"type": "array", "items": {"$ref": "#/$defs/o"}})");
+  Request request = Asking(
+      true, "f",
+      StrCat(R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters": {
+             "type": "object", "$defs": {"o": )",
+             part, R"(}}}, "properties": {)", properties, "}}}}]"));
+  const auto held = Hold("qwen3_coder", &request);
+  ASSERT_FALSE(held.ok());
+  EXPECT_THAT(
+      held.status().message(),
+      HasSubstr("refers, with the properties before it, to parts of more than 262144 values"));
 }
 
 // What the grammar lets through for a schema, the parser gives back as a value that fits it.

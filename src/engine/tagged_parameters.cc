@@ -1,8 +1,12 @@
 #include "engine/tagged_parameters.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -16,6 +20,16 @@ namespace {
 using Kind = text::ToolSchemas::Kind;
 
 constexpr const char* kDefinitions = "#/$defs/";
+// Of JSON, that arguments which refer to parts of a tool's schema have of these, all together: each
+// has a schema of its own.
+constexpr size_t kCopiedValuesMax = 1 << 18;
+
+size_t ValuesOf(const OrderedJson& part) {
+  size_t count = 1;
+  if (!part.is_structured()) return count;
+  for (const OrderedJson& inner : part) count += ValuesOf(inner);
+  return count;
+}
 
 OrderedJson Or(OrderedJson elements) {
   if (elements.empty()) return nullptr;
@@ -56,34 +70,40 @@ class Builder {
       : schema_(schema), kinds_(kinds), tool_(tool), shape_(shape) {
     const size_t tag = shape.end.find('<');
     end_ = shape.end.substr(tag, shape.end.find('>') + 1 - tag);
+    const OrderedJson& parts = schema["$defs"];
+    for (auto part = parts.begin(); part != parts.end(); ++part)
+      definitions_[part.key()] = {&part.value(), ValuesOf(part.value())};
   }
 
-  Result<std::vector<text::TaggedParameter>> Run() const;
+  Result<std::vector<text::TaggedParameter>> Run();
 
  private:
   const OrderedJson& Resolved(const OrderedJson& part) const {
     const auto reference = part.find("$ref");
     if (reference == part.end()) return part;
-    const std::string& name = reference->get_ref<const std::string&>();
-    return Resolved(schema_["$defs"][name.substr(std::string_view(kDefinitions).size())]);
+    return Resolved(*Definition(reference->get_ref<const std::string&>())->second.part);
   }
   bool IsAny(const OrderedJson& part) const { return &Resolved(part) == &schema_["$defs"]["any"]; }
   // Alternatives that are strings, values and others.
   void Sort(const OrderedJson& part, std::vector<const OrderedJson*>* strings,
             std::vector<const OrderedJson*>* values, OrderedJson* others) const;
-  Result<text::TaggedParameter> Parameter(const std::string& name, const OrderedJson& part) const;
+  Result<text::TaggedParameter> Parameter(const std::string& name, const OrderedJson& part);
   // Of a string, as it stands between the tags.
   Result<OrderedJson> Text(const std::string& name, const OrderedJson& string) const;
-  OrderedJson Json(const OrderedJson& part) const {
-    OrderedJson schema = part, definitions;
-    AddDefinitions(part, &definitions);
-    if (!definitions.is_null()) schema["$defs"] = std::move(definitions);
+  // Of an argument, with the parts that it refers to. Once copied_ is above its limit, not of use.
+  OrderedJson Json(const OrderedJson& part) {
+    OrderedJson schema = part;
+    for (const std::string_view name : NamesIn(part)) {
+      const DefinedPart& defined = definitions_.find(name)->second;
+      if ((copied_ += defined.values) > kCopiedValuesMax) break;
+      schema["$defs"][std::string(name)] = *defined.part;
+    }
     return {{"type", "json_schema"},
             {"json_schema", std::move(schema)},
             {text::kRewrittenMember, true}};
   }
-  // Those that a part refers to: there is one such schema for each argument.
-  void AddDefinitions(const OrderedJson& part, OrderedJson* definitions) const;
+  // Of the definitions that a part refers to, and these in turn.
+  std::set<std::string_view> NamesIn(const OrderedJson& part) const;
   // The values that are listed, as texts and as JSON.
   Status AddListed(const std::string& name, const std::vector<const OrderedJson*>& values,
                    OrderedJson* texts, OrderedJson* others) const;
@@ -95,27 +115,43 @@ class Builder {
   bool IsText(const std::string& name, const std::string& text) const;
   bool told_apart() const { return !shape_.before_json.empty(); }
 
+  struct DefinedPart {
+    const OrderedJson* part = nullptr;
+    size_t values = 0;
+  };
+  using Definitions = std::map<std::string, DefinedPart, std::less<>>;
+  Definitions::const_iterator Definition(std::string_view reference) const {
+    const std::string_view scheme = kDefinitions;
+    return reference.starts_with(scheme) ? definitions_.find(reference.substr(scheme.size()))
+                                         : definitions_.end();
+  }
+
   const OrderedJson& schema_;
   const text::ToolSchemas& kinds_;
   const std::string_view tool_;
   const text::ParameterShape& shape_;
   std::string_view end_;  // the tag behind a value
+  Definitions definitions_;
+  size_t copied_ = 0;  // values of them, into arguments' schemas
 };
 
-void Builder::AddDefinitions(const OrderedJson& part, OrderedJson* definitions) const {
-  if (!part.is_structured()) return;
-  const auto reference = part.is_object() ? part.find("$ref") : part.end();
-  if (reference != part.end() && reference->is_string()) {
-    const std::string& place = reference->get_ref<const std::string&>();
-    const std::string name = place.starts_with(kDefinitions)
-                                 ? place.substr(std::string_view(kDefinitions).size())
-                                 : std::string();
-    if (schema_["$defs"].contains(name) && !definitions->contains(name)) {
-      (*definitions)[name] = schema_["$defs"][name];
-      AddDefinitions(schema_["$defs"][name], definitions);
+std::set<std::string_view> Builder::NamesIn(const OrderedJson& part) const {
+  std::set<std::string_view> names;
+  std::vector<const OrderedJson*> unread = {&part};
+  while (!unread.empty()) {
+    const OrderedJson& read = *unread.back();
+    unread.pop_back();
+    const auto reference = read.is_object() ? read.find("$ref") : read.end();
+    if (reference != read.end() && reference->is_string()) {
+      const auto defined = Definition(reference->get_ref<const std::string&>());
+      if (defined != definitions_.end() && names.insert(defined->first).second)
+        unread.push_back(defined->second.part);
+    }
+    for (const OrderedJson& inner : read) {
+      if (inner.is_structured()) unread.push_back(&inner);
     }
   }
-  for (const OrderedJson& inner : part) AddDefinitions(inner, definitions);
+  return names;
 }
 
 void Builder::Sort(const OrderedJson& part, std::vector<const OrderedJson*>* strings,
@@ -166,8 +202,7 @@ Status Builder::AddListed(const std::string& name, const std::vector<const Order
   return OkStatus();
 }
 
-Result<text::TaggedParameter> Builder::Parameter(const std::string& name,
-                                                 const OrderedJson& part) const {
+Result<text::TaggedParameter> Builder::Parameter(const std::string& name, const OrderedJson& part) {
   text::TaggedParameter parameter;
   parameter.name = name;
   if (IsAny(part)) {
@@ -199,6 +234,10 @@ Result<text::TaggedParameter> Builder::Parameter(const std::string& name,
     parameter.json = Json(others.size() == 1 ? OrderedJson(others[0])
                                              : OrderedJson{{"anyOf", std::move(others)}});
   }
+  if (copied_ > kCopiedValuesMax) {
+    return Refuse(name, StrCat("refers, with the properties before it, to parts of more than ",
+                               kCopiedValuesMax, " values in all"));
+  }
   if (Lists(parameter.json, end_)) return RefuseListed(name);
   if (parameter.text.is_null() && parameter.json.is_null()) {
     return Refuse(name,
@@ -208,7 +247,7 @@ Result<text::TaggedParameter> Builder::Parameter(const std::string& name,
   return parameter;
 }
 
-Result<std::vector<text::TaggedParameter>> Builder::Run() const {
+Result<std::vector<text::TaggedParameter>> Builder::Run() {
   const OrderedJson& root = Resolved(schema_);
   if (&root == &schema_["$defs"]["any"]) return AnyTaggedParameters(shape_);
   if (root.value("type", OrderedJson()) != "object") {

@@ -2,52 +2,10 @@
 // are wired so, and that no bit of an answer tells.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "exec/executor_fixture.h"
+#include "exec/generate_fixture.h"
 
 namespace sluice::exec {
 namespace {
-
-struct Drawn {
-  std::vector<int32_t> ids;
-  std::vector<float> logprobs;
-  friend bool operator==(const Drawn&, const Drawn&) = default;
-};
-
-// A prompt, then tokens one by one.
-Drawn Generate(TinyExecutor* tiny) {
-  constexpr int kSteps = 6;
-  const std::vector<int32_t> prompt = {5, 9, 1, 77, 30, 2, 64, 100, 8};
-  const auto length = static_cast<int>(prompt.size());
-  batch::SamplingParams params;
-  params.temperature = 0.0f;
-  params.top_logprobs = 1;
-  Drawn drawn;
-  for (int step = 0; step < kSteps; ++step) {
-    PlanBuilder plan(static_cast<uint64_t>(step) + 1, tiny->model->groups().size());
-    if (step == 0) {
-      plan.Start(0, params, prompt).Entry(0, 0, prompt, {{length - 1}});
-    } else {
-      plan.Entry(0, length + step - 1, {batch::kLastDrawn}, {{0}});
-    }
-    const auto result = tiny->Run(std::move(plan.plan()));
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    if (!result.ok()) break;
-    for (const auto& token : result->tokens) {
-      drawn.ids.push_back(token.id);
-      drawn.logprobs.push_back(token.logprob);
-    }
-  }
-  return drawn;
-}
-
-// How many shapes of an op say `what`: bindings of one shape are told once.
-int64_t Count(const TinyExecutor& tiny, std::string_view op, std::string_view what) {
-  return std::count_if(tiny.bindings.begin(), tiny.bindings.end(), [&](const ops::BindRecord& r) {
-    return r.op == op && r.shape.find(what) != std::string::npos;
-  });
-}
 
 struct Wired {
   const char* model;
@@ -66,7 +24,7 @@ TEST_P(CodedRows, AreMadeWhereProductsReadThemAndChangeNoBit) {
   EXPECT_EQ(Count(coded, ops::GroupQuant::kName, "silu"), wired.gates);
   EXPECT_EQ(Count(plain, "gated_activation", ""), 1);
   EXPECT_EQ(Count(coded, "gated_activation", ""), wired.gates_alone);
-  const Drawn expected = Generate(&plain);
+  const Written expected = Generate(&plain);
   EXPECT_EQ(expected.ids.size(), 6u);
   EXPECT_EQ(Generate(&coded), expected);
 }

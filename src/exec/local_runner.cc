@@ -25,6 +25,7 @@ constexpr int64_t kExtraLogitsShare = 256;
 // Tokens of a sequence that memory is made for by bringing experts to the host, unless the model or
 // the user wants fewer.
 constexpr int kRoomForTokens = 8192;
+
 // A table of positions ends somewhere; other models are only warned of.
 Status CheckPositions(const files::ModelConfig& config, const EngineOptions& options) {
   const int positions = config.position_rows - config.first_position;

@@ -58,9 +58,7 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
     tensors.push_back(tensor);
   }
   SLUICE_ASSIGN_OR_RETURN(const typename Op::Args args, generated.args(target, tensors));
-  const device::DeviceFacts facts =
-      target.device == nullptr ? device::DeviceFacts() : target.device->facts();
-  const Bound<Op> bound(&implementation, generated.desc, facts);
+  const Bound<Op> bound(&implementation, generated.desc);
   SLUICE_RETURN_IF_ERROR(bound(*target.stream, args));
   SLUICE_RETURN_IF_ERROR(target.stream->Synchronize());
   if (target.device == nullptr) return OkStatus();

@@ -22,8 +22,9 @@ struct Rows {
 Support RefDenseChainSupports(const DenseChain::Desc& desc, const device::DeviceFacts& facts) {
   if (desc.x_scales == ActivationScales::kTensor)
     return Support::No("scales of activations that the checkpoint gives");
-  for (const auto& [n, k] :
-       {std::pair(desc.hidden, desc.attended), {2 * desc.width, desc.hidden}}) {
+  for (const auto& [n, k] : {std::pair(desc.hidden, desc.attended),
+                             {2 * desc.width, desc.hidden},
+                             {desc.hidden, desc.width}}) {
     Support support = RefLinearSupports(ProductOf(desc, n, k, false), facts);
     if (!support.ok) return support;
   }

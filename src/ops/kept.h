@@ -22,9 +22,9 @@ class Kept {
                      const typename Op::Args& args) = 0;
 };
 
-// As Implementation::keep, for a K that needs no arguments.
+// As Implementation::keep.
 template <class K, class Op>
-std::shared_ptr<Kept<Op>> Keep(const typename Op::Desc&, const device::DeviceFacts&) {
+std::shared_ptr<Kept<Op>> Keep() {
   return std::make_shared<K>();
 }
 

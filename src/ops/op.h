@@ -71,7 +71,7 @@ struct Implementation {
                           const device::DeviceFacts&) = nullptr;
   // What each binding keeps between its calls, which go to it instead of `run`; `run` is null then.
   // Null: nothing.
-  std::shared_ptr<Kept<Op>> (*keep)(const typename Op::Desc&, const device::DeviceFacts&) = nullptr;
+  std::shared_ptr<Kept<Op>> (*keep)() = nullptr;
 };
 
 // What the references answer, whatever the descriptor.
@@ -164,10 +164,9 @@ template <class Op>
 class Bound {
  public:
   Bound() = default;
-  Bound(const Implementation<Op>* implementation, typename Op::Desc desc,
-        const device::DeviceFacts& facts)
+  Bound(const Implementation<Op>* implementation, typename Op::Desc desc)
       : implementation_(implementation), desc_(std::move(desc)) {
-    if (implementation->keep != nullptr) kept_ = implementation->keep(desc_, facts);
+    if (implementation->keep != nullptr) kept_ = implementation->keep();
   }
 
   Status operator()(device::Stream& stream, const typename Op::Args& args) const {
@@ -227,7 +226,7 @@ Result<Bound<Op>> Bind(const OpTable& table, const typename Op::Desc& desc,
         };
       }
       if (records != nullptr) records->push_back(std::move(record));
-      return Bound<Op>(&candidate, desc, table.facts());
+      return Bound<Op>(&candidate, desc);
     }
     record.declined.push_back(StrCat(candidate.name, ": ", support.reason));
   }

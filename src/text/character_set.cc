@@ -1,7 +1,9 @@
 #include "text/character_set.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/str_cat.h"
@@ -47,19 +49,18 @@ CharacterSet::CharacterSet(std::initializer_list<Range> ranges) {
 
 void CharacterSet::Add(uint32_t first, uint32_t last) {
   // Those that touch it become one with it.
-  const auto begin = std::find_if(ranges_.begin(), ranges_.end(),
-                                  [&](const Range& range) { return range.last + 1 >= first; });
-  auto end = begin;
-  while (end != ranges_.end() && end->first <= last + 1) {
-    first = std::min(first, end->first);
-    last = std::max(last, end->last);
-    ++end;
+  auto touched = ranges_.upper_bound(first);
+  if (touched != ranges_.begin() && std::prev(touched)->second + 1 >= first) --touched;
+  while (touched != ranges_.end() && touched->first <= last + 1) {
+    first = std::min(first, touched->first);
+    last = std::max(last, touched->second);
+    touched = ranges_.erase(touched);
   }
-  ranges_.insert(ranges_.erase(begin, end), {first, last});
+  ranges_.emplace_hint(touched, first, last);
 }
 
 void CharacterSet::Add(const CharacterSet& other) {
-  for (const Range& range : other.ranges_) Add(range.first, range.last);
+  for (const auto& [first, last] : other.ranges_) Add(first, last);
 }
 
 CharacterSet CharacterSet::Others() const {
@@ -67,11 +68,11 @@ CharacterSet CharacterSet::Others() const {
   taken.Add(kFirstSurrogate, kLastSurrogate);
   CharacterSet others;
   uint32_t next = 0;
-  for (const Range& range : taken.ranges_) {
-    if (range.first > next) others.ranges_.push_back({next, range.first - 1});
-    next = range.last + 1;
+  for (const auto& [first, last] : taken.ranges_) {
+    if (first > next) others.ranges_.emplace(next, first - 1);
+    next = last + 1;
   }
-  if (next <= kLast) others.ranges_.push_back({next, kLast});
+  if (next <= kLast) others.ranges_.emplace(next, kLast);
   return others;
 }
 
@@ -83,11 +84,13 @@ CharacterSet CharacterSet::Without(const CharacterSet& other) const {
 
 std::string CharacterSet::Regex() const {
   CHECK(!empty());
-  if (ranges_.size() == 1 && ranges_[0].first == ranges_[0].last) return Literal(ranges_[0].first);
+  const auto& [only, end] = *ranges_.begin();
+  if (ranges_.size() == 1 && only == end) return Literal(only);
   // One of the library's readers turns \u{00001f} into \x1f and then takes hexadecimal digits
   // behind it for more of the same, so that ranges which begin with those come first; and it does
   // not know a ^ that stands first from that of a class of other characters.
-  std::vector<Range> ordered = ranges_;
+  std::vector<Range> ordered;
+  for (const auto& [first, last] : ranges_) ordered.push_back({first, last});
   std::stable_partition(ordered.begin(), ordered.end(),
                         [](const Range& range) { return IsHexDigit(range.first); });
   if (ordered[0].first == '^') {

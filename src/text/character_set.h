@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <string>
-#include <vector>
 
 namespace sluice::text {
 
@@ -29,7 +30,7 @@ class CharacterSet {
   std::string Regex() const;
 
  private:
-  std::vector<Range> ranges_;  // apart and ascending
+  std::map<uint32_t, uint32_t> ranges_;  // by their first, their last; they are apart
 };
 
 // A character as such a regex spells it anywhere: \u{00000a}.

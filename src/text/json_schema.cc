@@ -33,10 +33,6 @@ constexpr const char* kBounds[] = {"minimum", "maximum", "exclusiveMinimum", "ex
 constexpr std::array kUnknownFormats = {"idn-email", "idn-hostname", "iri", "iri-reference",
                                         "regex"};
 
-// A pattern of a whole string, to who rewrites it once more, too: parts of a structural tag are
-// such schemas.
-std::string Anchored(std::string_view whole) { return StrCat("^", whole, "$"); }
-
 OrderedJson AnyReference();
 OrderedJson AnyValue();
 
@@ -355,23 +351,25 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
         continue;
       }
       const std::string& text = value->get_ref<const std::string&>();
+      std::string format_regex;
       if (keyword[0] == 'f') {
         if (std::find(kUnknownFormats.begin(), kUnknownFormats.end(), text) !=
             kUnknownFormats.end()) {
           Refuse(form, i, keyword, StrCat("has the format ", text, ", which is not supported"));
         }
-        if (FormatRegex(text).empty()) continue;
+        format_regex = FormatRegex(text);
+        if (format_regex.empty()) continue;
       }
       if (read != nullptr) {
         Refuse(form, i, keyword, StrCat("is not supported beside ", read));
       }
       read = keyword;
       if (keyword[0] == 'f') {
-        schema["pattern"] = Anchored(FormatRegex(text));
+        schema["pattern"] = format_regex;
         continue;
       }
       const auto whole = WholeStringRegex(text);
-      if (whole.ok()) schema[keyword] = Anchored(*whole);
+      if (whole.ok()) schema[keyword] = *whole;
       if (!whole.ok())
         Refuse(form, i, keyword, StrCat("is not supported: ", whole.status().message()));
     }
@@ -394,7 +392,7 @@ OrderedJson Rewriter::String(const SchemaForm& form) {
   }
   // As a pattern it is one automaton, whose masks take a tenth of the time; and the library's own
   // lengths let characters pass that JSON escapes.
-  schema["pattern"] = Anchored(StringLengthRegex(least.value_or(0), most));
+  schema["pattern"] = StringLengthRegex(least.value_or(0), most);
   return schema;
 }
 
@@ -538,7 +536,7 @@ OrderedJson Rewriter::Object(const SchemaForm& form) {
   }
   if (others != false && !names.empty()) {
     // The library would take another spelling of a name, with escapes, for another name.
-    schema["propertyNames"] = {{"type", "string"}, {"pattern", Anchored(OtherStringsRegex(names))}};
+    schema["propertyNames"] = {{"type", "string"}, {"pattern", OtherStringsRegex(names)}};
   }
   if (!HoldCounts(form, &properties, &required, &others, &schema)) return false;
   if (!properties.empty()) schema["properties"] = std::move(properties);

@@ -18,7 +18,7 @@ const Json kAny = {{"$ref", "#/$defs/any"}};
 
 // Strings of so many characters.
 Json OfLength(int64_t least, std::optional<int64_t> most) {
-  return {{"type", "string"}, {"pattern", StrCat("^", StringLengthRegex(least, most), "$")}};
+  return {{"type", "string"}, {"pattern", StringLengthRegex(least, most)}};
 }
 
 // The first part of what a schema becomes, which is that of the root.

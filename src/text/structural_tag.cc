@@ -56,9 +56,11 @@ Status RewriteParts(bool closed, OrderedJson* part) {
 
 Result<std::string> RewriteStructuralTag(std::string_view tag, bool closed) {
   JsonLimits limits;
-  limits.bytes_max = limits::kGrammarBytesMax;
   limits.depth_max = kSchemaDepthMax;
-  limits.values_max = kSchemaValuesMax;
+  if (!closed) {  // ours is longer than what clients wrote, and that was held to limits before
+    limits.bytes_max = limits::kGrammarBytesMax;
+    limits.values_max = kSchemaValuesMax;
+  }
   auto json = ParseOrderedJson(tag, "the structural tag", limits);
   if (!json.ok()) return InvalidArgument(json.status().message(), "grammar");
   if (!json->is_object()) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str_cat.h"
+#include "base/utf8.h"
 
 namespace sluice::text {
 namespace {
@@ -73,6 +74,22 @@ TEST(WholeRegexTest, EscapesAreTheCharactersThatEcmaSays) {
 }
 
 // The library takes no repetition of more than 128 within a pattern.
+TEST(WholeRegexTest, TheOrderOfAClassChangesNothing) {
+  EXPECT_EQ(*WholeRegex("[c-ea0xb]"), *WholeRegex("[xa-e0]"));
+  EXPECT_EQ(*WholeRegex("[g-ia-cb-h]"), "[a-i]");
+  // Characters that do not touch, from both ends: as many as a pattern has room for.
+  std::string up, down;
+  for (uint32_t c = 0x4000; c < 0xD000; c += 2) {
+    std::string one;
+    AppendUtf8(c, &one);
+    up += one;
+    down.insert(0, one);
+  }
+  const auto regex = WholeRegex(StrCat("[", up, "]"));
+  ASSERT_TRUE(regex.ok()) << regex.status().message();
+  EXPECT_EQ(*WholeRegex(StrCat("[", down, "]")), *regex);
+}
+
 TEST(WholeRegexTest, LengthsAreWrittenInPartsOfAHundredAndTwenty) {
   const std::string c = R"([^"\\\x00-\x1f])";
   EXPECT_EQ(StringLengthRegex(2, {}), c + "{2}" + c + "*");

@@ -158,7 +158,7 @@ Status CompareRows(Machine& machine, const ops::Bound<Linear>& bound,
 // One implementation with one kind of weight.
 Status CheckCase(Machine& machine, const ops::Implementation<Linear>& implementation,
                  const Linear::Desc& desc, Count* count) {
-  const ops::Bound<Linear> bound(&implementation, desc, machine.device->facts());
+  const ops::Bound<Linear> bound(&implementation, desc);
   const ops::LinearPacking& packing = ops::PackingOf(machine.device->ops(), implementation.name);
   const std::vector<std::byte> rows = Weight(desc.weight, desc.n, desc.k);
   std::vector<std::byte> packed(packing.packed_bytes(desc));

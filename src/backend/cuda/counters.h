@@ -4,11 +4,10 @@
 #include <cstdint>
 
 #include "device/device.h"
-#include "sluice/status.h"
 
 namespace sluice::cuda {
 
-inline constexpr int kCounters = 1 << 16;
+inline constexpr int kCounters = 64;
 
 // kCounters of the stream, in device memory, for the kernel that is put on it next. They are zero
 // when it begins and it leaves them so. The address stays the same as long as the stream.

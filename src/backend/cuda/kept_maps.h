@@ -1,5 +1,5 @@
-// Maps (tensor_map.h) that a binding keeps for its next call, which reads the same weight or the
-// same layer's KV: they are made anew only where those lie otherwise.
+// Maps (tensor_map.h) that a binding keeps for its next call, which reads the same weight: they are
+// made anew only where that lies otherwise.
 #pragma once
 
 #include "backend/cuda/tensor_map.h"

@@ -22,7 +22,8 @@ struct Kernel {
 };
 
 // Of what a multiprocessor has for shared memory and the first-level cache, the share in percent
-// with which two thread blocks of so much shared memory fit, so that the cache has the rest.
+// with which two thread blocks of so much shared memory fit, and 64 KiB at least, so that the cache
+// has the rest.
 unsigned SharedPercent(unsigned block_bytes, unsigned unit_bytes);
 
 class Kernels {

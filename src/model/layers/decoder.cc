@@ -302,7 +302,6 @@ Status Decoder::Forward(ForwardContext& context, const DeviceBatch& batch,
       SLUICE_RETURN_IF_ERROR(RunChain(context, batch, outputs, i++, pass));
     }
   }
-  a = pass.a;
   if (final_norm_.bound()) SLUICE_RETURN_IF_ERROR(final_norm_(stream, a));
   if (config_.pooling) return pooling_(stream, batch, a, outputs.vectors);
   return head_(stream, batch, a, outputs.logits);

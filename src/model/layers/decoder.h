@@ -63,7 +63,7 @@ class Decoder : public Model {
   };
   // Where a pass is in the blocks.
   struct Pass {
-    Activations a;
+    Activations& a;
     ops::Tensor home;             // the residual stream's own memory
     bool takes_turns = false;     // blocks' sums go to branch's memory by turns
     std::span<const int> wanted;  // Outputs::layers that are still to come

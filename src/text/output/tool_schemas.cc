@@ -11,9 +11,10 @@ using Values = ToolSchemas::Values;
 
 constexpr uint8_t kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32,
                   kObject = 64;
-// Schemas within each other, and all that are looked at of one tool: behind that anything goes.
+// Schemas within each other, and all that are looked at of a request's tools, with the texts that
+// they list wherever these are listed: behind that anything goes.
 constexpr int kDepthMax = 16;
-constexpr int kStepsMax = 2000;
+constexpr size_t kStepsMax = 65'536;
 
 const Json* Member(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
@@ -46,21 +47,10 @@ uint8_t TypeOf(const Json& value) {
   return fraction ? kFraction : kInteger;
 }
 
-// Of schemas that hold both.
-void Intersect(const Values& other, Values* values) {
-  values->types &= other.types;
-  values->strings.insert(other.strings.begin(), other.strings.end());
-}
-
-void Unite(const Values& other, Values* values) {
-  values->types |= other.types;
-  values->strings.insert(other.strings.begin(), other.strings.end());
-}
-
-// Reads the schemas of one tool.
+// Reads the schemas of one tool. `steps` counts those of all.
 class SchemaReader {
  public:
-  explicit SchemaReader(const Json& root) : root_(root) {}
+  SchemaReader(const Json& root, size_t* steps) : root_(root), steps_(*steps) {}
 
   // The values of each property that the schema names.
   std::map<std::string, Values, std::less<>> Properties(const Json& schema) {
@@ -70,9 +60,29 @@ class SchemaReader {
   }
 
  private:
+  // Of schemas that hold both.
+  void Intersect(const Values& other, Values* values) {
+    values->types &= other.types;
+    List(other, values);
+  }
+  void Unite(const Values& other, Values* values) {
+    values->types |= other.types;
+    List(other, values);
+  }
+  void List(const Values& other, Values* values) {
+    steps_ += other.strings.size();
+    if (steps_ <= kStepsMax) values->strings.insert(other.strings.begin(), other.strings.end());
+  }
+
   Values Of(const Json& schema, int depth) {
     Values values;
     if (!schema.is_object() || depth > kDepthMax || ++steps_ > kStepsMax) return values;
+    values = Permitted(schema, depth);
+    return steps_ > kStepsMax ? Values() : values;
+  }
+
+  Values Permitted(const Json& schema, int depth) {
+    Values values;
     if (const Json* const type = Member(schema, "type")) {
       uint8_t types = type->is_array() ? 0 : TypeNamed(*type);
       if (type->is_array()) {
@@ -100,8 +110,10 @@ class SchemaReader {
     return values;
   }
 
-  static Values Listed(const Json& list) {
+  Values Listed(const Json& list) {
     Values values = {.types = 0, .strings = {}};
+    steps_ += list.size();
+    if (steps_ > kStepsMax) return Values();
     for (const Json& value : list) {
       values.types |= TypeOf(value);
       if (value.is_string()) values.strings.insert(value.get<std::string>());
@@ -150,7 +162,7 @@ class SchemaReader {
   }
 
   const Json& root_;
-  int steps_ = 0;
+  size_t& steps_;
 };
 
 }  // namespace
@@ -165,13 +177,14 @@ Result<ToolSchemas> ToolSchemas::Make(const std::string& tools_json) {
   ToolSchemas schemas;
   if (tools_json.empty()) return schemas;
   SLUICE_ASSIGN_OR_RETURN(const Json tools, ParseJson(tools_json, "tools"));
+  size_t steps = 0;
   for (const Json& tool : tools) {
     const Json* const function = Member(tool, "function");
     const Json* const name = function == nullptr ? nullptr : Member(*function, "name");
     if (name == nullptr || !name->is_string()) continue;
     Parameters& parameters = schemas.tools_[name->get<std::string>()];
     const Json* const schema = Member(*function, "parameters");
-    if (schema != nullptr) parameters = SchemaReader(*schema).Properties(*schema);
+    if (schema != nullptr) parameters = SchemaReader(*schema, &steps).Properties(*schema);
   }
   return schemas;
 }

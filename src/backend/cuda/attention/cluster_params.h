@@ -11,7 +11,8 @@ inline constexpr int kClusterBlocks = 4, kClusterThreads = 128, kClusterBlocksPe
 // Query tokens' KV heads, or where a group has more than kStreamRows heads, parts of them, of a
 // step that it takes.
 inline constexpr int kClusterRowsMax = 16;
-// Splits of all of these that their tables have room for: where there may be more, a warp of the
+// Splits of all of these that their tables have room for, which in graphs is that of the longest
+// sequences: where there may be more, a warp of the
 // kernel that streams takes a split by itself (stream_attention.cuh), in less time of the device.
 inline constexpr int kClusterItemsMax = 128;
 // A warp looks at a step's sequences at once.

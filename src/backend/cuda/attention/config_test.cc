@@ -148,6 +148,17 @@ TEST(AttentionConfigTest, TheWideKernelTakesPagesThatFillItsBlocks) {
   }
 }
 
+TEST(AttentionConfigTest, TreesNeedTheCausalMask) {
+  using enum AttentionProducts;
+  ops::Attention::Desc desc = Llama(DType::kBF16, DType::kBF16);
+  desc.paths = true;
+  EXPECT_TRUE(AttentionSupports(kBF16, desc, {}).ok);
+  desc.causal = false;
+  const ops::Support support = AttentionSupports(kBF16, desc, {});
+  EXPECT_FALSE(support.ok);
+  EXPECT_NE(support.reason.find("causal mask"), std::string::npos) << support.reason;
+}
+
 TEST(AttentionConfigTest, HeadsOf512AreDeclinedInASentence) {
   ops::Attention::Desc desc = Llama(DType::kBF16, DType::kBF16);
   desc.head_dim = desc.kv.k_head_dim = desc.kv.v_head_dim = 512;

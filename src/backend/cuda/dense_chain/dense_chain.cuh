@@ -379,6 +379,8 @@ struct DenseChain {
     }
   }
 
+  // What an earlier phase has left here, this lane has written itself, since phases with a residual
+  // have equal slabs: no wait is needed.
   __device__ __forceinline__ void AskResidual(const ChainPhase& phase, int row,
                                               T (&residual)[kLaneTokens]) const {
     if (phase.residual == nullptr || row >= phase.n) return;

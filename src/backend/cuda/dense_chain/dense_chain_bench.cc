@@ -1,7 +1,7 @@
 // Time of what stands between two attentions of Llama-3.1-8B's shape in F8 with scales of blocks,
 // on the first CUDA device: by one kernel, and by those for the parts. A measured run is a graph of
-// layers with weights of their own, which no cache holds. Before it is timed, one kernel's bits are
-// held to those of the parts. Names:
+// layers with weights of their own, which no cache holds. Behind the time, `differing` says in how
+// many numbers one kernel and the parts differ. Names:
 //   dense_chain/one/tokens, dense_chain/parts/tokens
 #include <benchmark/benchmark.h>
 
