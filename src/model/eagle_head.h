@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "files/eagle_files.h"
+#include "model/layers/activations.h"
 #include "model/layers/attention.h"
 #include "model/layers/fused_linear.h"
 #include "model/layers/mlp.h"
@@ -48,7 +49,7 @@ class EagleHead {
   const weights::ParameterMap& parameters() const { return parameters_; }
   // One, of all layers; without num_blocks.
   const std::vector<batch::KvGroup>& groups() const { return groups_; }
-  size_t workspace_bytes() const { return WorkspaceBytes(config_.layer, options_); }
+  size_t workspace_bytes() const { return layers::Activations::Bytes(config_.layer, options_); }
 
   // As Model::Draft. `hidden` is of a step of the model, Outputs::hidden of it for the first form
   // and Outputs::layers_hidden for the third; or what an earlier pass gave: [tokens, hidden size]

@@ -7,6 +7,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/architectures.h"
+#include "model/layers/activations.h"
 #include "model/layers/altup_decoder.h"
 #include "model/layers/decoder.h"
 #include "model/layers/decoder_params.h"
@@ -159,6 +160,18 @@ bool TakesDraftTrees(const files::ModelConfig& config, const device::Device& dev
     if (!BindAttention(config, device.ops(), trees, group, nullptr).ok()) return false;
   }
   return true;
+}
+
+size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options) {
+  return layers::Activations::Bytes(config, options);
+}
+
+size_t HostExpertBytes(const ModelOptions& options) {
+  return layers::HostExperts::DeviceBytes(options);
+}
+
+size_t HostExpertBuffers(const files::ModelConfig& config, const ModelOptions& options) {
+  return layers::HostExperts::HostBytes(config, options);
 }
 
 Result<std::unique_ptr<Model>> LoadModel(const files::ModelConfig& config, weights::WeightPlan plan,

@@ -43,6 +43,14 @@ Result<std::vector<ops::BindRecord>> ScratchBindings(const weights::WeightPlan& 
 bool TakesDraftTrees(const files::ModelConfig& config, const device::Device& device,
                      const ModelOptions& options);
 
+// Model::workspace_bytes() of a model that is not loaded yet, and what it takes on its device
+// beside that where layers have their experts on the host.
+size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);
+size_t HostExpertBytes(const ModelOptions& options);
+// What steps take of the host there, beside the weights of these experts. REQUIRES: options.host is
+// set where there are such layers.
+size_t HostExpertBuffers(const files::ModelConfig& config, const ModelOptions& options);
+
 // Loads the weights onto `device` and binds every op. kOutOfMemory (before anything is allocated)
 // where the device is too small; kUnimplemented where the device lacks an op for this model.
 // REQUIRES: the plan was made for the device, for files of this config, options.activation,

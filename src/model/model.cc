@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "model/layers/activations.h"
-#include "model/layers/host_experts.h"
 
 namespace sluice::model {
 
@@ -101,18 +99,6 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
     group->layers.push_back(layer);
   }
   return groups;
-}
-
-size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options) {
-  return layers::Activations::Bytes(config, options);
-}
-
-size_t HostExpertBytes(const ModelOptions& options) {
-  return layers::HostExperts::DeviceBytes(options);
-}
-
-size_t HostExpertBuffers(const files::ModelConfig& config, const ModelOptions& options) {
-  return layers::HostExperts::HostBytes(config, options);
 }
 
 int64_t Positions(const files::ModelConfig& config, const ModelOptions& options) {

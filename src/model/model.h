@@ -106,14 +106,7 @@ std::vector<batch::KvGroup> LayerGroups(const files::ModelConfig& config,
 // Of the longest sequence: as the options say, or else as the model declares.
 int64_t Positions(const files::ModelConfig& config, const ModelOptions& options);
 
-// Model::workspace_bytes() of a model that is not loaded yet; what it takes on its device beside
-// that where layers have their experts on the host; and what its tables of angles take there for
-// options.max_model_len positions.
-size_t WorkspaceBytes(const files::ModelConfig& config, const ModelOptions& options);
-size_t HostExpertBytes(const ModelOptions& options);
-// What steps take of the host there, beside the weights of these experts. REQUIRES: options.host is
-// set where there are such layers.
-size_t HostExpertBuffers(const files::ModelConfig& config, const ModelOptions& options);
+// What its tables of angles take on the device for options.max_model_len positions.
 size_t RopeTableBytes(const files::ModelConfig& config, const ModelOptions& options);
 
 }  // namespace sluice::model

@@ -151,7 +151,7 @@ TEST_P(ActivationsOf, LiveRegionsOfExpertsLieInTheWorkspaceAndApart) {
   // The memory plan counts them.
   ModelConfig dense = config;
   dense.experts = {};
-  EXPECT_GT(WorkspaceBytes(config, options), WorkspaceBytes(dense, options));
+  EXPECT_GT(Activations::Bytes(config, options), Activations::Bytes(dense, options));
 }
 
 TEST_P(ActivationsOf, StreamsLieApartFromWhatLayersWorkOn) {
