@@ -114,6 +114,14 @@ BROKEN = [
                               "src/text/run.h": '#pragma once\n#include "device/device.h"\n',
                               "src/device/device.h": "#pragma once\n"},
      "engine-sees", "src/engine/step.cc"),
+    ("units in a circle across rooms",
+     {"src/files/room/a.cc": '#include "files/b.h"\n', "src/files/room/a.h": "#pragma once\n",
+      "src/files/b.h": "#pragma once\n", "src/files/b.cc": '#include "files/room/a.h"\n'},
+     "unit-cycle", "src/files/b"),
+    ("a sampling parameter in too many files",
+     {"include/sluice/sampling.h": "#pragma once\nstruct Sampling {\n  std::optional<double> min_p;\n};\n"}
+     | {f"src/base/a{i}.cc": "int min_p;\n" for i in range(9)},
+     "sampling-files", "include/sluice/sampling.h"),
     ("long method", {"src/text/a.cc": "class A {\n public:\n  int f(int x) const {\n" + LONG_BODY
                      + "  }\n  int y = 0;\n};\n"}, "function-lines", "src/text/a.cc"),
     ("long constructor", {"src/text/a.cc": "A::A(int x) : a_{x}, b_(x) {\n" + LONG_BODY + "}\n"},

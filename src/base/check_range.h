@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// `name`: as the user wrote it, "top_p" or "--threads".
+// `name`: as the user wrote it, "max_tokens" or "--threads".
 template <class T, class Bound>
 std::string RangeError(std::string_view name, const T& value, Bound low, Bound high) {
   return StrCat(name, " is ", value, "; it must be between ", low, " and ", high);

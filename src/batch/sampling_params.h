@@ -27,6 +27,10 @@ struct SamplingParams {
   std::vector<std::pair<int32_t, float>> logit_bias;  // (id, bias); ids outside are ignored
   std::vector<int32_t> end_ids;  // masked while fewer than min_tokens were drawn
 
+  // Whether a token may end the answer behind so many that were drawn.
+  bool MayEnd(int32_t drawn) const { return drawn >= min_tokens; }
+  // The likeliest token is drawn, not one by lot.
+  bool greedy() const { return temperature == 0.0f || top_k == 1; }
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 

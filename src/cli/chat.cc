@@ -34,9 +34,8 @@ constexpr const char* kEnds = "Ctrl-D or /bye ends.\n";
 constexpr const char* kHelp =
     "/reset forgets the conversation, /retry draws the last answer again, /edit changes the last\n"
     "question, /system TEXT sets the system message, /set NAME VALUE the sampling (temperature,\n"
-    "top_p, max_tokens, seed ...), /file PATH [TEXT] asks with a file's text, /save and /load "
-    "PATH\n"
-    "keep a conversation, /stats shows the speed of the last answer, /bye ends.\n"
+    "max_tokens, seed ...), /file PATH [TEXT] asks with a file's text, /save and /load PATH keep\n"
+    "a conversation, /stats shows the speed of the last answer, /bye ends.\n"
     "Alt-Enter or three quotes write more lines, Ctrl-R looks through what was asked before.\n"
     "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
 

@@ -28,8 +28,8 @@ class Conversation {
   void SetSystem(const std::string& text);
   // Takes the last turn back and gives its question; empty: there is none.
   std::string TakeBack();
-  // "temperature" or another field of sluice/sampling.h, "seed" or "max_tokens". kInvalidArgument
-  // for another name, and for a value out of range.
+  // A field of sluice/sampling.h, "seed" or "max_tokens". kInvalidArgument for another name, and
+  // for a value out of range.
   Status Set(const std::string& name, const std::string& value);
 
   // The messages as JSON, and back. kInvalidArgument for what is no conversation.

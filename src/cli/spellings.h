@@ -8,8 +8,8 @@
 
 namespace sluice::cli {
 
-// The arguments of `command` with llama.cpp's names of the model, threads, context, temperature and
-// others in this program's spelling. What the command has itself stays as it is.
+// The arguments of `command` with llama.cpp's names of the model, threads, context and others in
+// this program's spelling. What the command has itself stays as it is.
 std::vector<std::string> Translated(const std::vector<std::string>& arguments,
                                     const CLI::App& command);
 

@@ -103,8 +103,7 @@ Status SearchBeams(const Request& request, int longest, schedule::SequenceSpec* 
                                       : asked.stop == BeamSearch::Stop::kLikely ? Stop::kLikely
                                                                                 : Stop::kNever,
                               .answers = request.n,
-                              .min_tokens = request.min_tokens,
-                              .top_logprobs = request.logprobs.value_or(-1)};
+                              .asked = spec->sampling};
   std::vector<int32_t> ends = request.stop_token_ids;
   if (!request.ignore_eos) ends.insert(ends.end(), spec->end_ids.begin(), spec->end_ids.end());
   std::sort(ends.begin(), ends.end());
@@ -119,7 +118,7 @@ Status SearchBeams(const Request& request, int longest, schedule::SequenceSpec* 
   }
   spec->sampling = {.temperature = 0.0f,
                     .seed = spec->sampling.seed,
-                    .top_logprobs = std::max(seen, beams.top_logprobs),
+                    .top_logprobs = std::max(seen, beams.asked.top_logprobs),
                     .prompt_top_logprobs = spec->sampling.prompt_top_logprobs};
   spec->device_drafts = 0;
   spec->quoted = nullptr;

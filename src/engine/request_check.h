@@ -24,7 +24,7 @@ Status CheckAllLogprobs(const Request& request, int vocab, int longest,
                         const std::string& no_filtered);
 
 // What the model says about sampling, for EngineInfo. One that says not to sample is greedy,
-// whatever temperature stands beside it.
+// whatever stands beside it.
 Sampling SamplingOf(const files::GenerationDefaults& defaults);
 
 // The sampling of choice 0, with the model's defaults filled in and `seed` where the request has

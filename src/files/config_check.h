@@ -37,7 +37,7 @@ struct RealRange {
   double max;
 };
 // A model's own sampling defaults may be what a request may ask for, both ends included: published
-// files say "top_p": 0 beside greedy sampling.
+// files say a share of 0 beside greedy sampling.
 constexpr RealRange DefaultsIn(limits::Range range) { return {range.low, range.high}; }
 // The same of whole numbers, which count tokens; -1 is how some files say "off".
 constexpr IntRange WholeDefaultsIn(limits::Range range) {

@@ -12,7 +12,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/philox.h"
 #include "ops/sampling_rules.h"
 
 namespace sluice::ops {
@@ -55,8 +54,8 @@ inline double StepsPerWeight(int64_t vocab) {
 
 // Whether what the row draws is decided by rejection. REQUIRES: it is in the arrays.
 inline bool Rejects(const SampleRow& row, int64_t vocab) {
-  const bool greedy = row.temperature == 0.0f || row.top_k == 1;
-  return row.draw && row.guess_row != kCompared && !greedy && row.target >= 0 && row.target < vocab;
+  return row.draw && row.guess_row != kCompared && !row.greedy() && row.target >= 0 &&
+         row.target < vocab;
 }
 
 // q of a row that rejects.
@@ -110,11 +109,8 @@ class Proposal {
 template <class Each>
 int32_t DrawByRejection(const SampleRow& row, const Proposal& proposal, uint64_t weights,
                         uint64_t draft, const Each& each) {
-  const auto uniform = [&](DrawPurpose purpose) {
-    return UniformDraw(row.seed, row.choice, row.position, purpose);
-  };
   const Shares shares(weights);
-  if (ShareBelow(proposal(row.target), uniform(DrawPurpose::kAccept)) < shares(draft))
+  if (ShareBelow(proposal(row.target), LotOf(row, DrawPurpose::kAccept)) < shares(draft))
     return row.target;
   // Where the two are the same but for rounding, nothing is left; then p itself is drawn from.
   for (const bool subtracts : {true, false}) {
@@ -128,7 +124,7 @@ int32_t DrawByRejection(const SampleRow& row, const Proposal& proposal, uint64_t
       return true;
     });
     if (total == 0) continue;
-    const uint64_t aim = ShareBelow(total, uniform(DrawPurpose::kResidual));
+    const uint64_t aim = ShareBelow(total, LotOf(row, DrawPurpose::kResidual));
     uint64_t sum = 0;
     int32_t token = 0;
     each([&](int32_t id, uint64_t weight) {

@@ -54,6 +54,9 @@ struct SampleRow {
   // Else by rejection sampling (ops/rejection_rules.h): the draft was drawn from the softmax of a
   // row of Args::guesses at this row's temperature, or, kSure, it was the only one possible.
   int32_t guess_row = kCompared;
+
+  // It draws the likeliest id, not by lot.
+  constexpr bool greedy() const { return temperature == 0.0f || top_k == 1; }
 };
 
 struct SampleOutput {

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <vector>
 
-#include "base/philox.h"
 #include "ops/rejection_rules.h"
 #include "ops/sampling.h"
 #include "ops/sampling_rules.h"
@@ -131,7 +130,7 @@ int64_t SortKept(const SampleRow& params, const Weights& weight, int32_t* order,
     }
     if (i > 0 && !(weight.x(order[i]) >= floor)) return i;
     kept += weight(order[i]);
-    if (params.top_p < 1.0f && kept >= params.top_p * total) return i + 1;
+    if (LimitsTopP(params) && kept >= TopPTarget(params, total)) return i + 1;
   }
   return limit;
 }
@@ -192,8 +191,7 @@ int32_t Draw(const Sample::Args& args, const SampleRow& params, const Weights& w
     ReportFiltered(args, params, weight, std::span(order, static_cast<size_t>(count)), total);
   if (Rejects(params, static_cast<int64_t>(weight.logits.size())))
     return Verify(args, params, weight, std::span(order, static_cast<size_t>(count)), total);
-  const double aim =
-      DrawAim(total, UniformDraw(params.seed, params.choice, params.position, DrawPurpose::kToken));
+  const double aim = DrawAim(total, LotOf(params, DrawPurpose::kToken));
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     sum += weight(order[i]);
@@ -207,7 +205,7 @@ void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
                SampleOutput* output) {
   const SampleRow& params = RowsOf(args)[row];
   const size_t vocab = raw.size();
-  const bool greedy = params.temperature == 0.0f || params.top_k == 1;
+  const bool greedy = params.greedy();
   const bool wants_logprob = params.top_logprobs >= 0;
   output->token = scan.argmax;
   // What no draw is left to fill in: all lies on one id, or nothing may be drawn.

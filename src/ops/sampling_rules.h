@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/philox.h"
 #include "ops/sampling.h"
 
 namespace sluice::ops {
@@ -62,13 +63,23 @@ inline float FloorOf(const SampleRow& params) {
   return std::clamp(static_cast<float>(log), kWeightFloor, 0.0f);
 }
 
+// Whether only the fewest likeliest tokens are kept that have this share of the weights.
+inline bool LimitsTopP(const SampleRow& params) { return params.top_p < 1.0f; }
+// The sum of weights, of `total`, at which these are enough.
+inline double TopPTarget(const SampleRow& params, double total) { return params.top_p * total; }
+
 // Whether tokens are kept by their probability: by top-p or min-p.
 inline bool LimitsByShare(const SampleRow& params) {
-  return params.top_p < 1.0f || params.min_p > 0.0f;
+  return LimitsTopP(params) || params.min_p > 0.0f;
 }
 
 inline bool LimitsTopK(const SampleRow& params, int64_t vocab) {
   return params.top_k > 0 && params.top_k < vocab;
+}
+
+// The row's lot for this purpose.
+inline double LotOf(const SampleRow& row, DrawPurpose purpose) {
+  return UniformDraw(row.seed, row.choice, row.position, purpose);
 }
 
 // The drawn token is the first, by id, at which the running sum of the kept weights exceeds this.

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/philox.h"
+#include "ops/sampling_rules.h"
 #include "ops/token_counts.h"
 
 namespace sluice::ops {
@@ -15,7 +15,7 @@ Support SupportsVocab(int64_t vocab) {
 // Whether the draft behind a row counts as what it has drawn.
 bool IsTaken(const SampleRow& row, double share) {
   if (share <= 0.0 || row.target < 0 || row.mask_row >= 0) return false;
-  return UniformDraw(row.seed, row.choice, row.position, DrawPurpose::kAccept) < share;
+  return LotOf(row, DrawPurpose::kAccept) < share;
 }
 
 }  // namespace

@@ -168,8 +168,7 @@ void Sampler::WriteGuessRows(const BatchPlan& plan, const ops::Tensor& rows) {
   for (const PlanEntry& entry : plan.entries) {
     if (entry.guesses == 0) continue;
     const batch::SamplingParams& params = slots_[entry.slot].params();
-    const bool greedy = params.temperature == 0.0f || params.top_k == 1;
-    out[count] = {.temperature = greedy ? 0.0f : params.temperature,
+    out[count] = {.temperature = params.greedy() ? 0.0f : params.temperature,
                   .seed = params.seed,
                   .choice = -1 - params.choice,
                   .position = -1,
@@ -388,10 +387,8 @@ Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* ste
   const ops::Bound<ops::Sample>& sample = step->filters_ ? filtered_ : sample_;
   SLUICE_RETURN_IF_ERROR(Reserve(nullptr, bytes, &step->outputs_));
   SLUICE_RETURN_IF_ERROR(counts_.Set(stream, &step->sets_));
-  ops::Sample::Args args;
-  args.logits = logits;
-  args.guesses = proposals_.logits;
-  args.guess_of = proposals_.guess_of;
+  ops::Sample::Args args = {
+      .logits = logits, .guesses = proposals_.logits, .guess_of = proposals_.guess_of};
   if (step->counted_) args.counts = counts_.tensor();
   if (apart_) {
     SLUICE_RETURN_IF_ERROR(SetInputs(stream, step, &args));
@@ -444,10 +441,8 @@ void Sampler::ReadFixed(const device::View& inputs, int64_t rows, Step* step) {
 Status Sampler::RunFixed(device::Stream& stream, int64_t rows, int64_t edits,
                          const device::View& inputs, const ops::Tensor& logits) const {
   const size_t edits_at = AlignUp(RowsBytes(rows));
-  ops::Sample::Args args;
-  args.logits = logits;
-  args.guesses = proposals_.logits;
-  args.guess_of = proposals_.guess_of;
+  ops::Sample::Args args = {
+      .logits = logits, .guesses = proposals_.logits, .guess_of = proposals_.guess_of};
   args.rows = RowTensor(inputs, rows);
   args.edits = EditTensor(Part(inputs, edits_at, EditsBytes(edits)), edits);
   // Rows without counts or a mask read none of them.

@@ -82,7 +82,7 @@ void SlotState::AppendEdits(int64_t vocab, const ops::SampleRow& row,
   };
   for (const auto& [id, bias] : params_.logit_bias) add(id).bias = bias;
   for (const auto& [id, count] : counts_) ops::AddPenalties(row, count, &add(id));
-  const bool early = drawn() < params_.min_tokens;
+  const bool early = !params_.MayEnd(drawn());
   if (edits->size() == begin && params_.no_repeat_ngram <= 0 && !early) return;
   std::vector<int32_t> banned;
   AppendNgramBans(&banned);

@@ -6,13 +6,6 @@
 #include "base/check.h"
 
 namespace sluice::schedule {
-namespace {
-
-bool Contains(const std::vector<int32_t>& ids, int32_t id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
-}  // namespace
 
 int32_t BeamOptions::width() const { return *std::max_element(widths.begin(), widths.end()); }
 
@@ -47,12 +40,6 @@ int32_t BeamSearch::WidthOfStep() const {
   return options_.widths[std::min<size_t>(static_cast<size_t>(length_), last)];
 }
 
-FinishReason BeamSearch::EndOf(int32_t token) const {
-  if (Contains(end_ids_, token)) return FinishReason::kEnd;
-  if (Contains(stop_ids_, token)) return FinishReason::kStop;
-  return FinishReason::kNone;
-}
-
 double BeamSearch::Score(double logprob, int32_t length) const {
   return logprob / std::pow(static_cast<double>(length), options_.length_penalty);
 }
@@ -74,11 +61,12 @@ int32_t BeamSearch::AddNode(const Candidate& candidate) {
   const std::vector<batch::TokenLogprob>& row = tops_[candidate.beam];
   const batch::TokenLogprob& chosen = row[candidate.rank];
   Node node{.parent = beams_[candidate.beam].node, .token = {.id = chosen.id}};
-  if (options_.top_logprobs >= 0) {
+  if (options_.asked.top_logprobs >= 0) {
     node.token.logprob = chosen.logprob;
     node.token.rank = candidate.rank;
     node.token.top_begin = static_cast<int32_t>(top_.size());
-    const auto shown = std::min<int64_t>(options_.top_logprobs, static_cast<int64_t>(row.size()));
+    const auto shown =
+        std::min<int64_t>(options_.asked.top_logprobs, static_cast<int64_t>(row.size()));
     top_.insert(top_.end(), row.begin(), row.begin() + shown);
     if (candidate.rank >= shown) top_.push_back(chosen);
     node.token.top_count = static_cast<int32_t>(top_.size()) - node.token.top_begin;
@@ -98,8 +86,8 @@ bool BeamSearch::Advance() {
   for (const Candidate& candidate : candidates_) {
     if (static_cast<int32_t>(next_.size()) == width || (last && seen == width)) break;
     const int32_t token = tops_[candidate.beam][candidate.rank].id;
-    FinishReason end = EndOf(token);
-    if (end != FinishReason::kNone && length_ <= options_.min_tokens) continue;
+    FinishReason end = EndOf(token, end_ids_, stop_ids_);
+    if (end != FinishReason::kNone && !options_.asked.MayEnd(length_ - 1)) continue;
     if (end == FinishReason::kNone && last) end = FinishReason::kLength;
     const bool among_best = seen++ < width;
     if (end == FinishReason::kNone) {

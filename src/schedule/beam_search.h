@@ -29,9 +29,9 @@ struct BeamOptions {
   std::vector<int32_t> widths = {1};  // behind each token, 1..kBeamsMax; the last one goes on
   double length_penalty = 1.0;
   Stop stop = Stop::kLikely;
-  int32_t answers = 1;        // that are given, best first; at most width()
-  int32_t min_tokens = 0;     // of an answer
-  int32_t top_logprobs = -1;  // of the K best beside each token of an answer; -1: none at all
+  int32_t answers = 1;  // that are given, best first; at most width()
+  // What was asked for, of which a search minds when an answer may end and its log-probs.
+  batch::SamplingParams asked;
 
   int32_t width() const;  // the most beams
   // Likeliest tokens of a row that the search may have to see, of `ends` ids that end an answer.
@@ -88,7 +88,6 @@ class BeamSearch {
   };
 
   int32_t WidthOfStep() const;
-  FinishReason EndOf(int32_t token) const;
   void Sort();
   int32_t AddNode(const Candidate& candidate);
   double Score(double logprob, int32_t length) const;

@@ -73,7 +73,7 @@ TEST(BeamSearch, EqualSumsGoToTheBetterBeamAndToken) {
 }
 
 TEST(BeamSearch, NoAnswerEndsBeforeMinTokens) {
-  BeamSearch search = Make({.widths = {1}, .min_tokens = 1}, 8);
+  BeamSearch search = Make({.widths = {1}, .asked = {.min_tokens = 1}}, 8);
   search.Take(0, Row{{kEnd, -0.1f}, {kStop, -0.2f}, {10, -3.0f}});
   EXPECT_TRUE(search.Advance());
   EXPECT_EQ(search.beams()[0].token, 10);
@@ -119,7 +119,7 @@ TEST(BeamSearch, WidthsChangeFromTokenToTokenAndTheLastGoesOn) {
 }
 
 TEST(BeamSearch, TellsTheLogProbsThatAreAskedFor) {
-  BeamSearch search = Make({.widths = {2}, .answers = 2, .top_logprobs = 1}, 1);
+  BeamSearch search = Make({.widths = {2}, .answers = 2, .asked = {.top_logprobs = 1}}, 1);
   search.Take(0, Row{{10, -0.1f}, {11, -0.5f}, {12, -3.0f}});
   EXPECT_FALSE(search.Advance());
   batch::StepResult result;

@@ -7,14 +7,11 @@
 namespace sluice::schedule {
 namespace {
 
-bool Contains(const std::vector<int32_t>& ids, int32_t id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 FinishReason ReasonOf(const SequenceSpec& spec, int32_t drawn, int32_t id) {
-  if (drawn > spec.sampling.min_tokens) {
-    if (!spec.ignore_eos && Contains(spec.end_ids, id)) return FinishReason::kEnd;
-    if (Contains(spec.stop_ids, id)) return FinishReason::kStop;
+  if (spec.sampling.MayEnd(drawn - 1)) {
+    const std::span<const int32_t> ends(spec.end_ids);
+    const FinishReason end = EndOf(id, spec.ignore_eos ? ends.first(0) : ends, spec.stop_ids);
+    if (end != FinishReason::kNone) return end;
   }
   return drawn >= spec.max_tokens ? FinishReason::kLength : FinishReason::kNone;
 }

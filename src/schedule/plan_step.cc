@@ -17,7 +17,7 @@ bool Scheduler::IsGuessed(const Sequence& sequence) const {
 
 // Drafts of a step behind others of the sequence, at most.
 int32_t Scheduler::DeviceDrafts(const Sequence& sequence, int32_t drawn) const {
-  const bool guessed = IsGuessed(sequence) && drawn >= sequence.spec.sampling.min_tokens;
+  const bool guessed = IsGuessed(sequence) && sequence.spec.sampling.MayEnd(drawn);
   return guessed ? std::min(sequence.spec.device_drafts, options_.max_draft_tokens) : 0;
 }
 

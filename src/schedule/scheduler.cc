@@ -155,7 +155,7 @@ Sequence* Scheduler::Enqueue(SequenceSpec spec, SequenceId fork_parent, int64_t 
   sequence->prompt_tokens = static_cast<int32_t>(spec.prompt.size());
   sequence->tokens = std::move(spec.prompt);
   spec.prompt = {};
-  if (spec.sampling.min_tokens > 0) {
+  if (!spec.sampling.MayEnd(0)) {
     spec.sampling.end_ids = spec.stop_ids;
     if (!spec.ignore_eos) {
       spec.sampling.end_ids.insert(spec.sampling.end_ids.end(), spec.end_ids.begin(),

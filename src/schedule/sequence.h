@@ -2,9 +2,11 @@
 // so far, and where its KV stands. Plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "batch/plan.h"
@@ -26,6 +28,13 @@ enum class FinishReason : uint8_t {
   kError,      // its logits were degenerate, or its step failed
 };
 inline constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kError) + 1;
+
+// How a drawn id ends an answer: kEnd, kStop, or kNone where it does not.
+inline FinishReason EndOf(int32_t id, std::span<const int32_t> end_ids,
+                          std::span<const int32_t> stop_ids) {
+  if (std::ranges::count(end_ids, id) > 0) return FinishReason::kEnd;
+  return std::ranges::count(stop_ids, id) > 0 ? FinishReason::kStop : FinishReason::kNone;
+}
 
 enum class SequenceState : uint8_t {
   kWaiting,    // not admitted yet

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "backend/cpu/sampling/select.h"
-#include "base/philox.h"
 #include "ops/rejection_rules.h"
 #include "ops/sampling_rules.h"
 
@@ -132,7 +131,7 @@ class RowSampler {
       return;
     }
     const float temperature = params_.temperature == 0.0f ? 1.0f : params_.temperature;
-    const bool greedy = params_.temperature == 0.0f || params_.top_k == 1;
+    const bool greedy = params_.greedy();
     double total = 0;  // of all weights; 0 until it is known
     output_.token =
         greedy ? ArgMax(logits, max) : Draw(All(logits, max, params_.temperature), &total);
@@ -153,7 +152,7 @@ class RowSampler {
       call.cut = cut.value;
       call.ties_end = kernels_.after_equal(call.logits, vocab_, cut.value, cut.ties);
     }
-    if (params_.top_p < 1.0f) {
+    if (ops::LimitsTopP(params_)) {
       const double sum = kernels_.total(call);
       if (!limited) *total = sum;
       const Cut cut = Nucleus(call, sum, limited ? params_.top_k : vocab_);
@@ -199,13 +198,14 @@ class RowSampler {
     return SelectCut(kernels_, nullptr, list_, count, static_cast<double>(k));
   }
 
-  // The fewest of the tokens that `call` keeps whose weights reach top_p of their sum, `total`.
+  // The fewest of the tokens that `call` keeps whose weights reach TopPTarget of their sum,
+  // `total`.
   Cut Nucleus(const WeightCall& call, double total, int64_t tokens) {
     // All tokens with an x below this weigh together less than what the nucleus may lack. The
     // margin covers rounding; should it not, the list is made again without a bound.
-    const double spare = std::log((1.0 - params_.top_p) * total / static_cast<double>(tokens));
+    const double target = ops::TopPTarget(params_, total);
+    const double spare = std::log((total - target) / static_cast<double>(tokens));
     const float x = std::clamp(static_cast<float>(spare) - 0.01f, ops::kWeightFloor, -0.01f);
-    const double target = params_.top_p * total;
     const float least = std::max(call.cut, kLowest);
     const float bound = std::max(call.max + x / call.scale, least);
     int64_t count = kernels_.take_at_least(call.logits, vocab_, bound, list_);
@@ -225,8 +225,7 @@ class RowSampler {
       sums[b] = kernels_.total(Part(call, b * size, size));
       *total += sums[b];
     }
-    const double aim = ops::DrawAim(
-        *total, UniformDraw(params_.seed, params_.choice, params_.position, DrawPurpose::kToken));
+    const double aim = ops::DrawAim(*total, ops::LotOf(params_, DrawPurpose::kToken));
     double sum = 0;
     int64_t block = 0;
     for (; block + 1 < blocks && sum + sums[block] <= aim; ++block) sum += sums[block];

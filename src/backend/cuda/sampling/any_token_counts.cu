@@ -1,7 +1,7 @@
 // What is known of sequences where tokens are drawn; see ops/token_counts.h.
 #include "backend/cuda/sampling/params.h"
+#include "backend/cuda/sampling/rules.cuh"
 #include "backend/cuda/simt/dependence.cuh"
-#include "backend/cuda/simt/philox.cuh"
 
 namespace sluice::cuda {
 
@@ -56,7 +56,7 @@ extern "C" __global__ void any_keep_drawn(const KeepDrawnParams p) {
     output->kept = open;
     if (!open) continue;
     if (p.taken > 0.0 && row->target >= 0 && row->target < p.vocab && row->mask_row < 0 &&
-        UniformDraw(row->seed, row->choice, row->position, kAcceptDraw) < p.taken) {
+        LotOf(*row, kAcceptDraw) < p.taken) {
       output->token = row->target;
       output->degenerate = false;
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backend/cuda/simt/philox.cuh"
 #include "ops/sample_row.h"
 
 namespace sluice::cuda {
@@ -22,8 +23,14 @@ __device__ inline float FloorOf(const ops::SampleRow& row) {
   return fminf(fmaxf(floor, kWeightFloor), 0.0f);
 }
 
+__device__ inline bool LimitsTopP(const ops::SampleRow& row) { return row.top_p < 1.0f; }
+
 __device__ inline bool LimitsByShare(const ops::SampleRow& row) {
-  return row.top_p < 1.0f || row.min_p > 0.0f;
+  return LimitsTopP(row) || row.min_p > 0.0f;
+}
+
+__device__ inline double LotOf(const ops::SampleRow& row, uint32_t purpose) {
+  return UniformDraw(row.seed, row.choice, row.position, purpose);
 }
 
 __device__ inline float WeightExp(float x) {
@@ -77,8 +84,8 @@ __device__ inline uint64_t DrawTarget(uint64_t total, double uniform) {
 }
 
 // The least sum of weights that reaches top_p of the total; the likeliest token always counts.
-__device__ inline uint64_t NucleusTarget(uint64_t total, float top_p) {
-  const double target = __dmul_rn(static_cast<double>(top_p), static_cast<double>(total));
+__device__ inline uint64_t TopPTarget(const ops::SampleRow& row, uint64_t total) {
+  const double target = __dmul_rn(static_cast<double>(row.top_p), static_cast<double>(total));
   const double least = ceil(target);
   return least > 1.0 ? static_cast<uint64_t>(least) : 1;
 }

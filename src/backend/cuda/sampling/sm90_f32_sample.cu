@@ -2,7 +2,6 @@
 // the reference; see ops/sampling.h for the order of the stages.
 #include "backend/cuda/sampling/cluster_row.cuh"
 #include "backend/cuda/simt/dependence.cuh"
-#include "backend/cuda/simt/philox.cuh"
 
 namespace sluice::cuda {
 namespace {
@@ -44,7 +43,7 @@ class Sampler {
         logits_(params.logits + index_ * params.logits_stride) {}
 
   __device__ void Run() {
-    const bool greedy = in_.temperature == 0.0f || in_.top_k == 1;
+    const bool greedy = in_.greedy();
     const bool edited =
         in_.draw && (in_.edit_count > 0 || Counts() != nullptr || MaskRow() != nullptr);
     const bool logprobs = in_.top_logprobs >= 0;
@@ -243,11 +242,11 @@ class Sampler {
       const auto one = [](float, int64_t) -> uint64_t { return 1; };
       cut = row_.Select(cut, one, static_cast<uint64_t>(in_.top_k));
     }
-    if (in_.top_p < 1.0f) {
+    if (LimitsTopP(in_)) {
       const uint64_t sum =
           row_.Sum([&](float x, int64_t id) { return cut.Keeps(x, id) ? weigh(x) : uint64_t{0}; });
       if (!limited) *total = sum;
-      cut = row_.Select(cut, weight, NucleusTarget(sum, in_.top_p));
+      cut = row_.Select(cut, weight, TopPTarget(in_, sum));
     }
     const float floor = FloorOf(in_);
     const auto kept = [&](float x, int64_t id) {
@@ -260,17 +259,13 @@ class Sampler {
     const uint64_t sum = ClusterRow::SumOf(all);
     if (!limited && !LimitsByShare(in_)) *total = sum;
     if (Rejects()) return Take(DrawRejecting(kept, sum));
-    return Take(row_.FindId(kept, all, of_warp, DrawTarget(sum, Uniform(kTokenDraw))));
+    return Take(row_.FindId(kept, all, of_warp, DrawTarget(sum, LotOf(in_, kTokenDraw))));
   }
 
   // Of what ClusterRow::FindId gave: sets the token and returns its logit.
   __device__ float Take(uint64_t found) {
     out_.token = static_cast<int32_t>(found);
     return __uint_as_float(static_cast<uint32_t>(found >> 32));
-  }
-
-  __device__ double Uniform(uint32_t purpose) const {
-    return UniformDraw(in_.seed, in_.choice, in_.position, purpose);
   }
 
   __device__ bool Rejects() const {
@@ -293,7 +288,7 @@ class Sampler {
     const auto of_draft = row_.Gather<cuda::Join::kMax, 2>({weight, draft});
     weight = ClusterRow::MaxOf(of_draft, 0);
     draft = ClusterRow::MaxOf(of_draft, 1);
-    if (ShareBelow(proposal(in_.target), Uniform(kAcceptDraw)) < shares(weight)) return draft;
+    if (ShareBelow(proposal(in_.target), LotOf(in_, kAcceptDraw)) < shares(weight)) return draft;
     // Where the two are the same but for rounding, nothing is left; then p itself is drawn from.
     for (const bool subtracts : {true, false}) {
       const auto left = [&](float x, int64_t id) {
@@ -306,7 +301,7 @@ class Sampler {
       const auto all = row_.Gather<cuda::Join::kSum, 1>({mine});
       const uint64_t total = ClusterRow::SumOf(all);
       if (total == 0) continue;
-      const uint64_t aim = ShareBelow(total, Uniform(kResidualDraw));
+      const uint64_t aim = ShareBelow(total, LotOf(in_, kResidualDraw));
       return row_.FindId(left, all, of_warp, aim + 1);
     }
     return draft;

@@ -1,4 +1,5 @@
 #include "backend/xpu/pieces/base.cl"
+#include "backend/xpu/pieces/philox.cl"
 // The structs of ops/sample_row.h, byte for byte.
 
 typedef struct {
@@ -14,6 +15,12 @@ typedef struct {
   float repetition_penalty, presence_penalty, frequency_penalty;
   int drafts, slot, guess_row;
 } SampleRow;
+
+// The row's lot for this purpose, times 2^53.
+ulong lot_of(SampleRow row, uint purpose) {
+  return uniform_mantissa(row.seed, row.choice, row.position, purpose);
+}
+
 typedef struct {
   int id;
   float bias, repetition, subtract;

@@ -1,5 +1,4 @@
 #include "backend/xpu/pieces/element.cl"
-#include "backend/xpu/pieces/philox.cl"
 #include "backend/xpu/pieces/sample_row.cl"
 #include "backend/xpu/pieces/wide.cl"
 // Sampling by the rules of ops/sampling_rules.h, a work-group per row.
@@ -458,9 +457,7 @@ int find_token(Left left, Weigh weigh, global const float* logits, ulong mine, u
 }
 
 // A number below the product with 2^64 of what is wanted.
-ulong uniform_share(SampleRow row, uint purpose) {
-  return uniform_mantissa(row.seed, row.choice, row.position, purpose) << 11;
-}
+ulong uniform_share(SampleRow row, uint purpose) { return lot_of(row, purpose) << 11; }
 
 int draw_kept(Weigh weigh, global const float* logits, SampleRow row, Guesses guesses, int begin,
               int end SHARED_PARAM) {
@@ -468,8 +465,7 @@ int draw_kept(Weigh weigh, global const float* logits, SampleRow row, Guesses gu
   const ulong total = group_add(mine);
   Left left = left_of(row, guesses, total SHARED);
   if (!left.rejects) {
-    const ulong aim = rounded_product(
-        total, uniform_mantissa(row.seed, row.choice, row.position, TOKEN_DRAW), 53, 0);
+    const ulong aim = rounded_product(total, lot_of(row, TOKEN_DRAW), 53, 0);
     return find_token(left, weigh, logits, mine, aim < total ? aim : total - 1, begin, end SHARED);
   }
   const int d = row.target;

@@ -1,5 +1,4 @@
 #include "backend/xpu/pieces/element.cl"
-#include "backend/xpu/pieces/philox.cl"
 #include "backend/xpu/pieces/reduce.cl"
 #include "backend/xpu/pieces/sample_row.cl"
 // What is known of sequences where tokens are drawn; see ops/token_counts.h.
@@ -53,7 +52,7 @@ SLUICE_KERNEL any_keep_drawn(Bytes rows, ulong row_stride, BytesOut outputs, ulo
       bool degenerate = (output->degenerate & 0xffu) != 0;
       // `taken` is 2^53 times the share of drafts that count as drawn.
       if (open && taken > 0 && row->target >= 0 && row->target < vocab && row->mask_row < 0 &&
-          uniform_mantissa(row->seed, row->choice, row->position, ACCEPT_DRAW) < taken) {
+          lot_of(*row, ACCEPT_DRAW) < taken) {
         output->token = row->target;
         degenerate = false;
       }
