@@ -29,9 +29,6 @@ enum class StatusCode {
   kInternal,            // a defect of ours
 };
 
-// "invalid argument", "not found", ... for logs.
-std::string_view StatusCodeName(StatusCode code);
-
 class [[nodiscard]] Status {
  public:
   Status() = default;

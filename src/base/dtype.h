@@ -52,6 +52,8 @@ struct DTypeInfo {
 const DTypeInfo& Info(DType dtype);
 inline std::string_view Name(DType dtype) { return Info(dtype).name; }
 inline bool IsQuantized(DType dtype) { return Info(dtype).block > 1; }
+// Codes of one byte that mean their number times a scale kept elsewhere.
+inline bool IsCode(DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kI8; }
 // Bytes of a row of `elements`. REQUIRES: elements is a multiple of the block.
 inline size_t RowBytes(DType dtype, size_t elements) {
   return elements / Info(dtype).block * Info(dtype).bytes;

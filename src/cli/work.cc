@@ -62,8 +62,7 @@ double LatentMacs(const files::ModelConfig& config, const files::LayerConfig& la
 }  // namespace
 
 int64_t KvHeadBytes(DType dtype, int head_dim) {
-  const bool codes = dtype == DType::kF8E4M3 || dtype == DType::kI8;
-  return int64_t{head_dim} * Info(dtype).bytes + (codes ? sizeof(float) : 0);
+  return int64_t{head_dim} * Info(dtype).bytes + (IsCode(dtype) ? sizeof(float) : 0);
 }
 
 int64_t KvTokenBytes(const files::ModelConfig& config, DType dtype,

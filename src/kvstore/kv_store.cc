@@ -28,8 +28,7 @@ struct HalfBytes {
     const int units = state ? group.states : group.kernel_block_tokens;
     const size_t rows = static_cast<size_t>(units) * group.kv_heads;
     data = PadPart(RowBytes(group.dtype, rows * head_dim));
-    const bool codes = group.dtype == DType::kF8E4M3 || group.dtype == DType::kI8;
-    if (!codes || head_dim == 0) return;
+    if (!IsCode(group.dtype) || head_dim == 0) return;
     scales = PadPart(rows * sizeof(float));
   }
   size_t sum() const { return data + scales; }

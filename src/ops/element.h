@@ -13,9 +13,6 @@ inline bool IsPlainFloat(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-// Codes of one byte that mean their number times a scale kept elsewhere.
-inline bool IsCode(DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kI8; }
-
 // REQUIRES: IsPlainFloat(dtype) or IsCode(dtype).
 inline float LoadElement(DType dtype, const std::byte* data, int64_t index) {
   if (dtype == DType::kF8E4M3) return F8E4M3ToF32(static_cast<uint8_t>(data[index]));

@@ -19,7 +19,7 @@ bool RoleAllows(ParamRole role, DType dtype) {
   switch (role) {
     case ParamRole::kLinear:
     case ParamRole::kExperts:
-      return plain || dtype == DType::kF8E4M3 || dtype == DType::kI8 || IsQuantized(dtype);
+      return plain || IsCode(dtype) || IsQuantized(dtype);
     case ParamRole::kEmbedding:
       return plain || IsQuantized(dtype);
     case ParamRole::kNorm:
@@ -75,8 +75,7 @@ Status CheckTensor(const ParamSpec& spec, const ParamSource& wanted,
     return BadModel(StrCat("tensor \"", tensor.name, "\" is stored as ", Name(tensor.dtype),
                            " but this kind of parameter must be ", RoleFormats(spec.role)));
   }
-  const bool scaled = tensor.dtype == DType::kF8E4M3 || tensor.dtype == DType::kI8;
-  if (stacked && !spec.by_columns && scaled) {
+  if (stacked && !spec.by_columns && IsCode(tensor.dtype)) {
     return BadModel(StrCat("tensor \"", tensor.name, "\" has all experts of a layer in ",
                            Name(tensor.dtype),
                            ", which is supported only where each expert has a tensor of its own"));
