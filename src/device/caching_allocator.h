@@ -27,7 +27,8 @@
 
 namespace sluice::device {
 
-// Where segments come from: a driver's allocation call.
+// Where segments come from: a driver's allocation call. An interface, since the tests stand in for
+// the driver, which most machines that run them don't have.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;

@@ -1,5 +1,6 @@
 // The most that a device can do, measured on it: what a figure of speed is held against. A meter is
-// for one thread at a time, while nothing else runs on the device; the Device must outlive it.
+// an interface, as Device is, since whoever asks for one sees no backend; it is for one thread at a
+// time, while nothing else runs on the device, and the Device must outlive it.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ class HoldToCallsTest : public ::testing::Test {
     return HoldToCalls(*text::OutputFormat::Choose("", family, "none"), *tokenizer_, request);
   }
   std::shared_ptr<const text::CompiledGrammar> Compile(const Request& request) {
-    auto compiled = compiler_.Compile(request.grammar);
+    auto compiled = text::Compile(request.grammar, &compiler_);
     EXPECT_TRUE(compiled.ok()) << compiled.status().message() << request.grammar.text;
     return compiled.ok() ? *compiled : nullptr;
   }

@@ -45,42 +45,34 @@ std::optional<jinja::Moment> ParseMoment(const std::string& text) {
   return moment;
 }
 
-class JinjaTemplate final : public ChatTemplate {
- public:
-  explicit JinjaTemplate(jinja::ParsedTemplate parsed) : parsed_(std::move(parsed)) {}
+}  // namespace
 
-  Result<std::string> Render(const OrderedJson& context, std::optional<std::string> now,
-                             const RenderLimits& limits) const override {
-    if (Cancel(limits.cancelled).asked()) return GivenUp();
-    std::optional<jinja::Moment> moment;
-    if (now) {
-      moment = ParseMoment(*now);
-      if (!moment) {
-        return InvalidArgument(
-            StrCat("now is \"", *now, "\"; it must be a local time YYYY-MM-DDTHH:MM:SS"), "now");
-      }
-    }
-    if (!context.is_object()) {
-      return InvalidArgument("the context of a chat template must be an object of variables");
-    }
-    jinja::Runtime runtime(limits, moment);
-    try {
-      return jinja::Render(parsed_, context, runtime);
-    } catch (const jinja::Failure& failure) {
-      if (Cancel(limits.cancelled).asked()) return GivenUp();
-      const std::string_view message = Utf8Prefix(failure.message, kMessageBytesMax);
-      if (failure.verbatim) return InvalidArgument(std::string(message));
-      return InvalidArgument(StrCat("chat template, line ", runtime.line, ": ", message));
-    } catch (const std::bad_alloc&) {
-      return Status(StatusCode::kOutOfMemory, "there is no memory left to render a chat template");
+Result<std::string> ChatTemplate::Render(const OrderedJson& context, std::optional<std::string> now,
+                                         const RenderLimits& limits) const {
+  if (Cancel(limits.cancelled).asked()) return GivenUp();
+  std::optional<jinja::Moment> moment;
+  if (now) {
+    moment = ParseMoment(*now);
+    if (!moment) {
+      return InvalidArgument(
+          StrCat("now is \"", *now, "\"; it must be a local time YYYY-MM-DDTHH:MM:SS"), "now");
     }
   }
-
- private:
-  const jinja::ParsedTemplate parsed_;
-};
-
-}  // namespace
+  if (!context.is_object()) {
+    return InvalidArgument("the context of a chat template must be an object of variables");
+  }
+  jinja::Runtime runtime(limits, moment);
+  try {
+    return jinja::Render(*parsed_, context, runtime);
+  } catch (const jinja::Failure& failure) {
+    if (Cancel(limits.cancelled).asked()) return GivenUp();
+    const std::string_view message = Utf8Prefix(failure.message, kMessageBytesMax);
+    if (failure.verbatim) return InvalidArgument(std::string(message));
+    return InvalidArgument(StrCat("chat template, line ", runtime.line, ": ", message));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kOutOfMemory, "there is no memory left to render a chat template");
+  }
+}
 
 Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string source) {
   const auto unprocessable = [](std::string message) {
@@ -92,8 +84,8 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string sour
   }
   if (!IsValidUtf8(source)) return unprocessable("a chat template is not UTF-8");
   try {
-    return std::shared_ptr<const ChatTemplate>(
-        std::make_shared<JinjaTemplate>(jinja::ParseTemplate(source)));
+    return std::shared_ptr<const ChatTemplate>(new ChatTemplate(
+        std::make_shared<const jinja::ParsedTemplate>(jinja::ParseTemplate(source))));
   } catch (const jinja::SyntaxFailure& failure) {
     return unprocessable(StrCat("chat template, line ", failure.line, ": ",
                                 Utf8Prefix(failure.message, kMessageBytesMax)));

@@ -164,22 +164,6 @@ class GrammarWalk : public AnswerWalk {
   bool exhausted_ = false;
 };
 
-class GrammarOfLibrary : public CompiledGrammar {
- public:
-  GrammarOfLibrary(std::shared_ptr<const GrammarVocabulary> vocabulary,
-                   xgrammar::CompiledGrammar compiled)
-      : vocabulary_(std::move(vocabulary)), compiled_(std::move(compiled)) {}
-
-  std::unique_ptr<AnswerWalk> Walk(bool starts_text) const override {
-    return std::make_unique<GrammarWalk>(vocabulary_, compiled_, starts_text);
-  }
-  size_t bytes() const override { return compiled_.MemorySizeBytes(); }
-
- private:
-  const std::shared_ptr<const GrammarVocabulary> vocabulary_;
-  const xgrammar::CompiledGrammar compiled_;
-};
-
 FrameKind FrameOf(Grammar::Kind kind) {
   switch (kind) {
     case Grammar::Kind::kRegex:
@@ -217,6 +201,17 @@ std::string KeyOf(const Grammar& grammar) {
 }
 
 }  // namespace
+
+struct CompiledGrammar::Parts {
+  std::shared_ptr<const GrammarVocabulary> vocabulary;
+  xgrammar::CompiledGrammar compiled;
+};
+
+std::unique_ptr<AnswerWalk> CompiledGrammar::Walk(bool starts_text) const {
+  return std::make_unique<GrammarWalk>(parts_->vocabulary, parts_->compiled, starts_text);
+}
+
+size_t CompiledGrammar::bytes() const { return parts_->compiled.MemorySizeBytes(); }
 
 std::string_view NameOf(Grammar::Kind kind) {
   switch (kind) {
@@ -328,9 +323,11 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileIn(const 
   if (!compiled) {
     return Status(StatusCode::kInternal, "the compiled grammar cannot be read", "grammar");
   }
-  auto made = std::make_shared<const GrammarOfLibrary>(vocabulary, *std::move(compiled));
+  const auto parts = std::make_shared<const CompiledGrammar::Parts>(
+      CompiledGrammar::Parts{vocabulary, *std::move(compiled)});
+  auto made = std::make_shared<const CompiledGrammar>(parts);
   Keep(key, made);
-  return std::shared_ptr<const CompiledGrammar>(std::move(made));
+  return made;
 }
 
 Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileShort(
@@ -341,12 +338,6 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileShort(
 Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::CompileLong(
     const Grammar& grammar) {
   return CompileIn(grammar, &long_);
-}
-
-Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(const Grammar& grammar) {
-  auto compiled = CompileShort(grammar);
-  if (compiled.status().code() != StatusCode::kDeadlineExceeded) return compiled;
-  return CompileLong(grammar);
 }
 
 }  // namespace sluice::text

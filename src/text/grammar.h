@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sluice/request.h"
@@ -25,11 +26,16 @@ struct GrammarVocabulary;
 
 class CompiledGrammar {
  public:
-  virtual ~CompiledGrammar() = default;
+  struct Parts;  // of the library
+
+  explicit CompiledGrammar(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   // An answer that begins. `starts_text`: it is the beginning of a text
   // (Detokenizer::StartsText).
-  virtual std::unique_ptr<AnswerWalk> Walk(bool starts_text) const = 0;
-  virtual size_t bytes() const = 0;
+  std::unique_ptr<AnswerWalk> Walk(bool starts_text) const;
+  size_t bytes() const;
+
+ private:
+  const std::shared_ptr<const Parts> parts_;
 };
 
 class GrammarCompiler {
@@ -53,8 +59,6 @@ class GrammarCompiler {
   Result<std::shared_ptr<const CompiledGrammar>> CompileShort(const Grammar& grammar);
   // The same in up to kCompileSecondsMax, in a second process.
   Result<std::shared_ptr<const CompiledGrammar>> CompileLong(const Grammar& grammar);
-  // The second where the first takes longer than it may.
-  Result<std::shared_ptr<const CompiledGrammar>> Compile(const Grammar& grammar);
 
  private:
   using Entry = std::pair<std::string, std::shared_ptr<const CompiledGrammar>>;

@@ -53,6 +53,14 @@ inline bool HasBit(const std::vector<uint32_t>& words, TokenId id) {
   return (words[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
 }
 
+// As the engine compiles: what takes longer than a short compile may is compiled as a long one.
+inline Result<std::shared_ptr<const CompiledGrammar>> Compile(const Grammar& grammar,
+                                                              GrammarCompiler* compiler) {
+  auto compiled = compiler->CompileShort(grammar);
+  if (compiled.status().code() != StatusCode::kDeadlineExceeded) return compiled;
+  return compiler->CompileLong(grammar);
+}
+
 // Whether an answer of these bytes fits, byte by byte; each is looked for in the mask, too.
 inline bool Fits(const CompiledGrammar& grammar, int vocab, std::string_view text) {
   const std::unique_ptr<AnswerWalk> walk = grammar.Walk(false);

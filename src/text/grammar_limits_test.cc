@@ -27,7 +27,7 @@ class GrammarLimitsTest : public ::testing::Test {
  protected:
   // A sentence says why not.
   std::string Refused(Kind kind, std::string text) {
-    const auto compiled = compiler_.Compile({kind, std::move(text)});
+    const auto compiled = text::Compile({kind, std::move(text)}, &compiler_);
     EXPECT_FALSE(compiled.ok());
     ExpectSentence(compiled.status());
     ExpectTheNextIsCompiled();
@@ -36,7 +36,7 @@ class GrammarLimitsTest : public ::testing::Test {
   // Or an answer can be followed, or ends.
   void RefusedOrFollowed(Kind kind, const std::string& text, std::string_view answer) {
     SCOPED_TRACE(text.substr(0, 60));
-    const auto compiled = compiler_.Compile({kind, text});
+    const auto compiled = text::Compile({kind, text}, &compiler_);
     if (compiled.ok()) {
       const auto walk = (*compiled)->Walk(false);
       for (const char byte : answer) {
@@ -59,7 +59,7 @@ class GrammarLimitsTest : public ::testing::Test {
     EXPECT_LT(status.message().size(), 600u);
   }
   void ExpectTheNextIsCompiled() {
-    const auto next = compiler_.Compile({Kind::kRegex, StrCat("next", ++next_, "b*")});
+    const auto next = text::Compile({Kind::kRegex, StrCat("next", ++next_, "b*")}, &compiler_);
     ASSERT_TRUE(next.ok()) << next.status().message();
     EXPECT_TRUE(Fits(**next, vocab_, StrCat("next", next_, "bb")));
   }
@@ -178,7 +178,7 @@ TEST(GrammarCacheTest, TheOldestAreForgotten) {
     return Grammar{Kind::kRules, StrCat("root ::= \"a", i, "\"", comment)};
   };
   const size_t last = GrammarCompiler::kCacheBytes / comment.size() + 1;
-  for (size_t i = 0; i <= last; ++i) ASSERT_TRUE(compiler.Compile(grammar(i)).ok());
+  for (size_t i = 0; i <= last; ++i) ASSERT_TRUE(text::Compile(grammar(i), &compiler).ok());
   EXPECT_EQ(compiler.Cached(grammar(0)), nullptr);
   EXPECT_NE(compiler.Cached(grammar(last)), nullptr);
 }

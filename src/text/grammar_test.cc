@@ -19,12 +19,12 @@ class GrammarTest : public ::testing::Test {
  protected:
   // Null, with a failure, where it is refused.
   std::shared_ptr<const CompiledGrammar> Compile(Kind kind, std::string text, bool open = false) {
-    auto compiled = compiler_.Compile({kind, std::move(text), open});
+    auto compiled = text::Compile({kind, std::move(text), open}, &compiler_);
     EXPECT_TRUE(compiled.ok()) << compiled.status().message();
     return compiled.ok() ? *compiled : nullptr;
   }
   std::string Refusal(Kind kind, std::string text) {
-    const auto compiled = compiler_.Compile({kind, std::move(text)});
+    const auto compiled = text::Compile({kind, std::move(text)}, &compiler_);
     EXPECT_FALSE(compiled.ok());
     EXPECT_EQ(compiled.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(compiled.status().field(), "grammar");
@@ -280,7 +280,7 @@ TEST_F(GrammarTest, TokensOfSeveralBytesAreAllowedWhereTheirBytesAre) {
 TEST_F(GrammarTest, AtTheBeginningOfATextTheSpaceThatEncodingPutsThereCounts) {
   const auto tokenizer = ByteTokenizer({" yes", "yes", " no"}, true);
   GrammarCompiler compiler(tokenizer, tokenizer->vocab_size(), {kEndOfAnswer});
-  const auto grammar = *compiler.Compile({Kind::kRegex, "yes( yes)*"});
+  const auto grammar = *text::Compile({Kind::kRegex, "yes( yes)*"}, &compiler);
   const TokenId spaced = tokenizer->Find("\xC4\xA0yes");
   std::vector<uint32_t> words((static_cast<size_t>(tokenizer->vocab_size()) + 31) / 32);
   auto walk = grammar->Walk(true);
@@ -304,7 +304,7 @@ TEST_F(GrammarTest, WhatIsNoGrammarIsRefusedInOneSentence) {
   EXPECT_THAT(Refusal(Kind::kJsonSchema, R"({"type": "number", "multipleOf": 0.1})"),
               HasSubstr("multipleOf"));
   GrammarCompiler none(nullptr, 320, {2});
-  EXPECT_EQ(none.Compile({Kind::kRegex, "a"}).status().field(), "grammar");
+  EXPECT_EQ(text::Compile({Kind::kRegex, "a"}, &none).status().field(), "grammar");
 }
 
 // Over a vocabulary of 20,000 words.
@@ -343,14 +343,14 @@ class SlowGrammarTest : public ::testing::Test {
 TEST_F(SlowGrammarTest, WhatTakesTooLongIsRefusedAndTheNextIsCompiled) {
   const Grammar slow = {Kind::kRules, SlowRules()};
   for (int times = 0; times < 2; ++times) {
-    const auto compiled = compiler_.Compile(slow);
+    const auto compiled = text::Compile(slow, &compiler_);
     EXPECT_EQ(compiled.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(compiled.status().message(),
                 HasSubstr("takes more than 2 s of CPU time to compile; send a smaller"));
     // What is known to take too long is not tried once more.
     EXPECT_EQ(compiler_.CompileShort(slow).status().code(), StatusCode::kInvalidArgument);
   }
-  EXPECT_TRUE(compiler_.Compile({Kind::kRegex, "a+"}).ok());
+  EXPECT_TRUE(text::Compile({Kind::kRegex, "a+"}, &compiler_).ok());
 }
 
 // A long one ends before its limit only by being refused, so that the short one that comes behind
@@ -366,7 +366,8 @@ TEST_F(SlowGrammarTest, NothingShortWaitsForWhatTakesLong) {
       ++ended;
     });
   }
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(compiler_.Compile({Kind::kRegex, StrCat("a", i)}).ok());
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(text::Compile({Kind::kRegex, StrCat("a", i)}, &compiler_).ok());
   EXPECT_LT(ended, 3);
   for (std::thread& thread : threads) thread.join();
 }
@@ -392,9 +393,9 @@ TEST_F(GrammarTest, RulesWhoseTokensWouldTakeLongAreRefused) {
 TEST_F(GrammarTest, AGrammarIsCompiledOnce) {
   const Grammar grammar = {Kind::kRegex, "[a-z]+"};
   EXPECT_EQ(compiler_.Cached(grammar), nullptr);
-  const auto first = *compiler_.Compile(grammar);
+  const auto first = *text::Compile(grammar, &compiler_);
   EXPECT_EQ(compiler_.Cached(grammar), first);
-  EXPECT_EQ(*compiler_.Compile(grammar), first);
+  EXPECT_EQ(*text::Compile(grammar, &compiler_), first);
   EXPECT_EQ(compiler_.Cached({Kind::kRules, "[a-z]+"}), nullptr);
   EXPECT_EQ(compiler_.Cached({Kind::kRegex, "[a-z]"}), nullptr);
 }
@@ -406,7 +407,7 @@ TEST_F(GrammarTest, ManyThreadsShareTheProcesses) {
     threads.emplace_back([&, i] {
       for (int j = 0; j < 4; ++j) {
         const std::string text = StrCat("x", i, j);
-        const auto grammar = compiler_.Compile({Kind::kRegex, text});
+        const auto grammar = text::Compile({Kind::kRegex, text}, &compiler_);
         ASSERT_TRUE(grammar.ok()) << grammar.status().message();
         EXPECT_TRUE(Fits(**grammar, text));
       }

@@ -13,8 +13,9 @@ class StringFormatsTest : public ::testing::Test {
   void Expect(std::string_view format, std::initializer_list<const char*> good,
               std::initializer_list<const char*> bad) {
     SCOPED_TRACE(format);
-    const auto compiled = compiler_.Compile(
-        {Grammar::Kind::kJsonSchema, StrCat(R"({"type":"string","format":")", format, "\"}")});
+    const auto compiled = text::Compile(
+        {Grammar::Kind::kJsonSchema, StrCat(R"({"type":"string","format":")", format, "\"}")},
+        &compiler_);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     for (const char* text : good) {
       EXPECT_TRUE(Fits(**compiled, vocab_, StrCat("\"", text, "\""))) << text;

@@ -58,8 +58,8 @@ Json Answer(const Json& line, sluice::text::GrammarCompiler* compiler, const Tok
             Times* times) {
   const double begin = NowUs();
   const auto grammar =
-      compiler->Compile({sluice::Grammar::Kind::kJsonSchema, line["schema"].get<std::string>(),
-                         line.value("open", true)});
+      compiler->CompileLong({sluice::Grammar::Kind::kJsonSchema, line["schema"].get<std::string>(),
+                             line.value("open", true)});
   if (!grammar.ok()) return {{"error", grammar.status().message()}};
   std::vector<uint32_t> words;
   Mask((*grammar)->Walk(false).get(), tokenizer.vocab_size(), &words);
@@ -96,7 +96,7 @@ int Run(const std::string& path) {
   if (!tokenizer.ok()) return 3;
   sluice::text::GrammarCompiler compiler(*tokenizer, (*tokenizer)->vocab_size(), ends);
   // The first grammar pays for the vocabulary.
-  if (!compiler.Compile({sluice::Grammar::Kind::kRegex, "a"}).ok()) return 1;
+  if (!compiler.CompileLong({sluice::Grammar::Kind::kRegex, "a"}).ok()) return 1;
   Times times;
   for (std::string line; std::getline(std::cin, line);) {
     const auto json = sluice::ParseJson(line, "a line");

@@ -95,6 +95,7 @@ using Gate = std::function<std::optional<HttpReply>(HttpRequest* head)>;
 // GET runs on a network thread and must be short; other methods run on a worker.
 using Handler = std::function<void(HttpRequest&&, std::shared_ptr<Exchange>)>;
 
+// An interface, so that only http.cc and connection.cc compile Asio.
 class HttpServer {
  public:
   virtual ~HttpServer() = default;  // as Stop(0)
