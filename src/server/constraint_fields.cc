@@ -1,6 +1,7 @@
 #include "server/constraint_fields.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,17 +65,31 @@ void ReadJson(Fields* fields, std::string_view name, Kind kind, Request* request
   SetGrammar(fields, name, {kind, DumpJson(*value), open}, request);
 }
 
-// The field of structured_outputs that sets a grammar of this kind.
-std::string_view StructuredOutput(Kind kind) {
-  switch (kind) {
-    case Kind::kRegex:
-      return "regex";
-    case Kind::kRules:
-      return "grammar";
-    case Kind::kStructuralTag:
-      return "structural_tag";
-    default:
-      return "json";
+// A field that holds an answer to a grammar of this kind.
+struct Spelling {
+  std::string_view name;
+  Kind kind;
+};
+// vLLM's, the spellings before structured_outputs.
+constexpr Spelling kGuided[] = {{"guided_json", Kind::kJsonSchema},
+                                {"guided_regex", Kind::kRegex},
+                                {"guided_grammar", Kind::kRules}};
+constexpr Spelling kStructuredOutputs[] = {{"json", Kind::kJsonSchema},
+                                           {"regex", Kind::kRegex},
+                                           {"grammar", Kind::kRules},
+                                           {"structural_tag", Kind::kStructuralTag}};
+// SGLang's and llama.cpp's.
+constexpr Spelling kFlat[] = {{"json_schema", Kind::kJsonSchema},
+                              {"regex", Kind::kRegex},
+                              {"ebnf", Kind::kRules},
+                              {"grammar", Kind::kRules},
+                              {"structural_tag", Kind::kStructuralTag}};
+
+void ReadGrammar(Fields* fields, const Spelling& as, Request* request) {
+  if (as.kind == Kind::kRegex || as.kind == Kind::kRules) {
+    ReadText(fields, as.name, as.kind, request);
+  } else {
+    ReadJson(fields, as.name, as.kind, request, /*open=*/as.kind == Kind::kStructuralTag);
   }
 }
 
@@ -82,13 +97,12 @@ void ReadStructuredOutputs(Fields* fields, Request* request) {
   const OrderedJson* object = fields->Object("structured_outputs");
   if (object == nullptr) return;
   Fields outputs(*object, "structured_outputs.");
-  ReadJson(&outputs, "json", Kind::kJsonSchema, request);
-  if (outputs.Bool("json_object").value_or(false)) {
-    SetGrammar(&outputs, "json_object", {Kind::kJsonSchema, kAnyObject}, request);
+  for (const Spelling& as : kStructuredOutputs) {
+    ReadGrammar(&outputs, as, request);
+    if (as.kind == Kind::kJsonSchema && outputs.Bool("json_object").value_or(false)) {
+      SetGrammar(&outputs, "json_object", {Kind::kJsonSchema, kAnyObject}, request);
+    }
   }
-  ReadText(&outputs, "regex", Kind::kRegex, request);
-  ReadText(&outputs, "grammar", Kind::kRules, request);
-  ReadJson(&outputs, "structural_tag", Kind::kStructuralTag, request, /*open=*/true);
   // Answers have no whitespace around the parts of JSON in any case.
   outputs.Bool("disable_any_whitespace");
   outputs.OnlyValue("disable_additional_properties", false);
@@ -156,29 +170,21 @@ std::string ReadConstraint(Fields* fields, Request* request) {
   const auto note = [&](std::string_view name) {
     if (set_by.empty() && request->grammar.kind != Kind::kNone) set_by = name;
   };
-  // vLLM's, the spelling before structured_outputs.
+  const auto read = [&](std::span<const Spelling> spellings) {
+    for (const Spelling& as : spellings) {
+      ReadGrammar(fields, as, request);
+      note(as.name);
+    }
+  };
   if (auto choice = ReadTexts(fields, "guided_choice")) request->choice = *std::move(choice);
-  ReadJson(fields, "guided_json", Kind::kJsonSchema, request);
-  note("guided_json");
-  ReadText(fields, "guided_regex", Kind::kRegex, request);
-  note("guided_regex");
-  ReadText(fields, "guided_grammar", Kind::kRules, request);
-  note("guided_grammar");
+  read(kGuided);
   ReadStructuredOutputs(fields, request);
-  note(StrCat("structured_outputs.", StructuredOutput(request->grammar.kind)));
+  for (const Spelling& as : kStructuredOutputs) {
+    if (as.kind == request->grammar.kind) note(StrCat("structured_outputs.", as.name));
+  }
   ReadResponseFormat(fields, request);
   note("response_format");
-  // SGLang's and llama.cpp's.
-  ReadJson(fields, "json_schema", Kind::kJsonSchema, request);
-  note("json_schema");
-  ReadText(fields, "regex", Kind::kRegex, request);
-  note("regex");
-  ReadText(fields, "ebnf", Kind::kRules, request);
-  note("ebnf");
-  ReadText(fields, "grammar", Kind::kRules, request);
-  note("grammar");
-  ReadJson(fields, "structural_tag", Kind::kStructuralTag, request, /*open=*/true);
-  note("structural_tag");
+  read(kFlat);
   return set_by;
 }
 
