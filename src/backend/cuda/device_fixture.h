@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <string>
@@ -131,6 +132,24 @@ class DeviceMemory {
 inline DeviceMemory& BenchMemory() {
   static DeviceMemory& memory = *new DeviceMemory();
   return memory;
+}
+
+// The median time of replays of `body` as a graph, behind a first one.
+inline Result<double> MedianReplaySeconds(device::Stream& stream, int replays,
+                                          const device::CaptureBody& body) {
+  SLUICE_RETURN_IF_ERROR(body(stream));
+  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+  SLUICE_ASSIGN_OR_RETURN(const auto graph, BenchMemory().device().Capture(stream, nullptr, body));
+  std::vector<double> seconds;
+  for (int i = 0; i <= replays; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    SLUICE_RETURN_IF_ERROR(graph->Replay(stream, {}));
+    SLUICE_RETURN_IF_ERROR(stream.Synchronize());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (i > 0) seconds.push_back(took.count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
 }
 
 }  // namespace sluice::cuda

@@ -5,8 +5,6 @@
 //   norm/one/hidden/rows, norm/two/hidden/rows RMSNorm, then codes
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -104,19 +102,8 @@ Result<double> MedianSeconds(const Case& c) {
     for (int i = 0; i < kLaunches; ++i) SLUICE_RETURN_IF_ERROR(bound.Run(on, c, tensors));
     return OkStatus();
   };
-  SLUICE_RETURN_IF_ERROR(body(stream));
-  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  SLUICE_ASSIGN_OR_RETURN(const auto graph, BenchMemory().device().Capture(stream, nullptr, body));
-  std::vector<double> seconds;
-  for (int i = 0; i < 20; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    SLUICE_RETURN_IF_ERROR(graph->Replay(stream, {}));
-    SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (i > 0) seconds.push_back(took.count() / kLaunches);
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  SLUICE_ASSIGN_OR_RETURN(const double all, MedianReplaySeconds(stream, 19, body));
+  return all / kLaunches;
 }
 
 void RunCase(benchmark::State& state, const Case& c) {

@@ -32,8 +32,7 @@ __device__ void GatedNorm(const GatedNormParams& p) {
     sum += value * value;
   }
   sum = WarpSum(sum);
-  const float inverse =
-      p.out_scale * (norm ? 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps) : 1.0f);
+  const float inverse = p.out_scale * (norm ? InverseRms(sum, p.head_dim, p.eps) : 1.0f);
   // A lane writes what it alone has read.
   for (int i = lane; i < p.head_dim; i += 32) {
     const float value = x_of(i) * inverse * (norm ? weight[i] : 1.0f);

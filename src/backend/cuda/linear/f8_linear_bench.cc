@@ -8,7 +8,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,7 +68,6 @@ struct Measured {
   ops::Bound<Linear> linear;
   F8Codes codes;
   F8Plan plan;
-  std::unique_ptr<device::Graph> graph;
   int64_t launches = 0;
 
   Result<ops::Tensor> Add(DType dtype, std::initializer_list<int64_t> dims) {
@@ -184,20 +182,10 @@ Status Prepare(const Case& c, Measured* run) {
   return OkStatus();
 }
 
+// Of a launch.
 Result<double> MedianSeconds(Measured& run, const device::CaptureBody& body) {
-  SLUICE_RETURN_IF_ERROR(body(*run.stream));
-  SLUICE_RETURN_IF_ERROR(run.stream->Synchronize());
-  SLUICE_ASSIGN_OR_RETURN(run.graph, TheDevice()->Capture(*run.stream, nullptr, body));
-  std::vector<double> seconds;  // of a launch
-  for (int i = 0; i < 10; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    SLUICE_RETURN_IF_ERROR(run.graph->Replay(*run.stream, {}));
-    SLUICE_RETURN_IF_ERROR(run.stream->Synchronize());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (i > 0) seconds.push_back(took.count() / static_cast<double>(run.launches));
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  SLUICE_ASSIGN_OR_RETURN(const double all, MedianReplaySeconds(*run.stream, 9, body));
+  return all / static_cast<double>(run.launches);
 }
 
 Result<double> TimeVendor(const Case& c, Measured& run) {

@@ -87,7 +87,7 @@ __device__ __forceinline__ void Finish(const NormParams& p, const Row<T, Sum>& r
 
 __device__ __forceinline__ float Inverse(const NormParams& p, float squares) {
   if (p.weight == nullptr) return 1.0f;
-  return 1.0f / sqrtf(squares / static_cast<float>(p.hidden) + p.eps);
+  return InverseRms(squares, p.hidden, p.eps);
 }
 
 // A group for each thread: the row stays in registers. Weights, which no kernel writes, come while

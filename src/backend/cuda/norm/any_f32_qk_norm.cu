@@ -21,7 +21,7 @@ __device__ void NormHead(const QkNormParams& p) {
     sum += value * value;
   }
   sum = WarpSum(sum);
-  const float inverse = 1.0f / sqrtf(sum / static_cast<float>(p.head_dim) + p.eps);
+  const float inverse = InverseRms(sum, p.head_dim, p.eps);
   for (int i = lane; i < p.head_dim; i += 32)
     values[i] = FromFloat<T>(ToFloat(values[i]) * inverse * weight[i]);
 }

@@ -74,4 +74,9 @@ __device__ __forceinline__ float BlockSum(float value, float* shared) {
   return sum;
 }
 
+// Of n numbers whose squares sum to this, as the RMSNorm has it.
+__device__ __forceinline__ float InverseRms(float squares, int64_t n, float eps) {
+  return 1.0f / sqrtf(squares / static_cast<float>(n) + eps);
+}
+
 }  // namespace sluice::cuda

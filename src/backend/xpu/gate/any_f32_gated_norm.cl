@@ -29,7 +29,7 @@ SLUICE_KERNEL any_f32_gated_norm(Bytes x, ulong x_stride, Bytes gate, ulong gate
     left += v * v;
   }
   const float total = group_sum(sum16(squares) + left, parts);
-  const float inverse = out_scale * (NORM ? 1.0f / sqrt(total / (float)head_dim + eps) : 1.0f);
+  const float inverse = out_scale * (NORM ? inverse_rms(total, head_dim, eps) : 1.0f);
   for (int i = get_local_id(0) * 16; i < whole; i += ITEMS * 16) {
     const float16 g = load16_act(gate, gate_at + i) * gate_scale;
     const float16 weights = NORM ? vload16(0, weight + i) : (float16)(1.0f);

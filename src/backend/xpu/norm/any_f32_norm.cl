@@ -54,7 +54,7 @@ SLUICE_KERNEL any_f32_norm(Bytes x, ulong x_stride, BytesOut residual, ulong res
     left_squares += v * v;
   }
   const float total = group_sum(sum16(squares) + left_squares, parts);
-  const float inverse = 1.0f / sqrt(total / (float)hidden + eps);
+  const float inverse = inverse_rms(total, hidden, eps);
   EACH16(i, hidden) {
     float16 v = (load16_act(from, at + i) - mean) * inverse * vload16(0, weight + i);
 #if BIAS
@@ -89,7 +89,7 @@ SLUICE_KERNEL any_f32_qk_norm(BytesOut qkv, ulong stride, global const float* q_
     left += v * v;
   }
   const float total = group_sum(sum16(squares) + left, parts);
-  const float inverse = 1.0f / sqrt(total / (float)head_dim + eps);
+  const float inverse = inverse_rms(total, head_dim, eps);
   EACH16(i, head_dim)
   store16_act(qkv, at + i, load16_act(qkv, at + i) * inverse * vload16(0, weight + i));
   EACH_LEFT(i, head_dim) store_act(qkv, at + i, load_act(qkv, at + i) * inverse * weight[i]);

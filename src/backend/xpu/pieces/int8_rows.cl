@@ -44,7 +44,7 @@ float norm_factor(const From* from, ulong at, int K) {
     const float16 v = load16_act(from->source, at + k);
     squares += v * v;
   }
-  return 1.0f / sqrt(sum16(squares) / (float)K + from->eps);
+  return inverse_rms(sum16(squares), K, from->eps);
 }
 float16 made16(const From* from, ulong at, float factor, int k, int K) {
   const float16 v = load16_act(from->source, at + k);

@@ -49,3 +49,6 @@ float reduce_max(float x, local float* parts) {
 #define group_sum(x, name) reduce_sum(x, name)
 #define group_max(x, name) reduce_max(x, name)
 #endif
+
+// Of n numbers whose squares sum to this, as the RMSNorm has it.
+float inverse_rms(float squares, int n, float eps) { return 1.0f / sqrt(squares / (float)n + eps); }
