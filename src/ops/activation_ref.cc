@@ -2,6 +2,7 @@
 
 #include "ops/activation.h"
 #include "ops/element.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
@@ -36,8 +37,7 @@ double Gate(Activation kind, double gate, double up) {
 }  // namespace
 
 Support RefGatedActivationSupports(const GatedActivation::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
   if (!std::isfinite(desc.gate_scale) || !std::isfinite(desc.out_scale))
     return Support::No(StrCat("scales are ", desc.gate_scale, " and ", desc.out_scale));
@@ -80,8 +80,7 @@ Status RefPlainActivation(device::Stream&, const PlainActivation::Desc& desc,
 }
 
 Support RefSoftCapSupports(const SoftCap::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (!(desc.cap > 0.0f) || !std::isfinite(desc.cap))
     return Support::No(StrCat("cap is ", desc.cap, ", it must be above 0"));
   return Support::Yes();
@@ -101,8 +100,7 @@ Status RefSoftCap(device::Stream&, const SoftCap::Desc& desc, const SoftCap::Arg
 }
 
 Support RefGaussianTopKSupports(const GaussianTopK::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
   if (!std::isfinite(desc.deviations)) return Support::No("the cutoff is not finite");
   return Support::Yes();

@@ -5,6 +5,7 @@
 
 #include "ops/attention.h"
 #include "ops/element.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
@@ -94,13 +95,7 @@ std::vector<double> Attend(const Attention::Desc& desc, const History& history,
 }  // namespace
 
 Support RefAttentionSupports(const Attention::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
-  if (!IsKvFormat(desc.kv.dtype))
-    return Support::No(StrCat("KV of ", Name(desc.kv.dtype), " is not supported"));
-  if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
-    return Support::No(
-        StrCat("KV layout ", static_cast<uint32_t>(desc.kv.layout), " is not supported"));
+  if (Support kv = SupportsKv(desc.activation, desc.kv); !kv.ok) return kv;
   if (desc.q_heads <= 0 || desc.kv_heads <= 0 || desc.head_dim <= 0)
     return Support::No("head counts and head_dim must be above 0");
   if (desc.q_heads % desc.kv_heads != 0)

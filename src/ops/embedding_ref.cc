@@ -6,14 +6,14 @@
 #include "ops/embedding.h"
 #include "ops/formats/format.h"
 #include "ops/formats/rows.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 
 Support RefEmbeddingSupports(const Embedding::Desc& desc, const device::DeviceFacts&) {
   if (!CanDequantize(desc.table))
     return Support::No(StrCat("a table of ", Name(desc.table), " is not supported"));
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.vocab <= 0 || desc.hidden <= 0) return Support::No("vocab and hidden must be above 0");
   if (!WholeBlocks(desc.table, desc.hidden))
     return Support::No(StrCat("hidden is ", desc.hidden, ", no multiple of the block of ",
@@ -42,8 +42,7 @@ Status RefEmbedding(device::Stream&, const Embedding::Desc& desc, const Embeddin
 }
 
 Support RefGatherRowsSupports(const GatherRows::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
   return Support::Yes();
 }

@@ -6,6 +6,7 @@
 #include "ops/check_args.h"
 #include "ops/element.h"
 #include "ops/experts.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
@@ -118,11 +119,7 @@ Status RefRouteExperts(device::Stream&, const RouteExperts::Desc& desc,
 }
 
 Support RefGroupExpertsSupports(const GroupExperts::Desc& desc, const device::DeviceFacts&) {
-  if (desc.experts < 1 || desc.experts > kExpertsMax || desc.top_k < 1 ||
-      desc.top_k > std::min(desc.experts, kExpertsPerTokenMax)) {
-    return Support::No(StrCat(desc.top_k, " of ", desc.experts, " experts"));
-  }
-  return Support::Yes();
+  return SupportsTopExperts(desc.top_k, desc.experts);
 }
 
 Status RefGroupExperts(device::Stream&, const GroupExperts::Desc& desc,
@@ -161,8 +158,7 @@ Status RefGroupExperts(device::Stream&, const GroupExperts::Desc& desc,
 }
 
 Support RefScaleExpertsSupports(const ScaleExperts::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.top_k < 1 || desc.top_k > kExpertsPerTokenMax)
     return Support::No(StrCat(desc.top_k, " experts a token"));
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));

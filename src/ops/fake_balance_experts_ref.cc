@@ -3,16 +3,13 @@
 #include "ops/check_args.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 
 Support RefFakeBalanceExpertsSupports(const FakeBalanceExperts::Desc& desc,
                                       const device::DeviceFacts&) {
-  if (desc.experts < 1 || desc.experts > kExpertsMax || desc.top_k < 1 ||
-      desc.top_k > std::min(desc.experts, kExpertsPerTokenMax)) {
-    return Support::No(StrCat(desc.top_k, " of ", desc.experts, " experts"));
-  }
-  return Support::Yes();
+  return SupportsTopExperts(desc.top_k, desc.experts);
 }
 
 Status RefFakeBalanceExperts(device::Stream&, const FakeBalanceExperts::Desc& desc,

@@ -2,16 +2,12 @@
 
 #include "ops/element.h"
 #include "ops/gate.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
 
 double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
-Support CheckActivation(DType activation) {
-  if (IsPlainFloat(activation)) return Support::Yes();
-  return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
-}
 
 }  // namespace
 
@@ -23,7 +19,7 @@ Support RefGatedNormSupports(const GatedNorm::Desc& desc, const device::DeviceFa
   if (!desc.norm && !desc.gate_first) return Support::No("without a norm the gate comes first");
   if (!std::isfinite(desc.gate_scale) || !std::isfinite(desc.out_scale))
     return Support::No(StrCat("scales are ", desc.gate_scale, " and ", desc.out_scale));
-  return CheckActivation(desc.activation);
+  return SupportsActivation(desc.activation);
 }
 
 Status RefGatedNorm(device::Stream&, const GatedNorm::Desc& desc, const GatedNorm::Args& args) {
@@ -58,7 +54,7 @@ Status RefGatedNorm(device::Stream&, const GatedNorm::Desc& desc, const GatedNor
 
 Support RefSigmoidGateSupports(const SigmoidGate::Desc& desc, const device::DeviceFacts&) {
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
-  return CheckActivation(desc.activation);
+  return SupportsActivation(desc.activation);
 }
 
 Status RefSigmoidGate(device::Stream&, const SigmoidGate::Desc& desc,
@@ -79,7 +75,7 @@ Support RefSigmoidGateScaleAddSupports(const SigmoidGateScaleAdd::Desc& desc,
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
   if (desc.out != desc.activation && desc.out != DType::kF32)
     return Support::No(StrCat("sums in ", Name(desc.out), " beside ", Name(desc.activation)));
-  return CheckActivation(desc.activation);
+  return SupportsActivation(desc.activation);
 }
 
 Status RefSigmoidGateScaleAdd(device::Stream&, const SigmoidGateScaleAdd::Desc& desc,

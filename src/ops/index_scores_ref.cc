@@ -3,6 +3,7 @@
 
 #include "ops/element.h"
 #include "ops/index_scores.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
@@ -37,13 +38,7 @@ void ForScoredRows(const IndexScores::Args& args, const Body& body) {
 }  // namespace
 
 Support RefIndexScoresSupports(const IndexScores::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
-  if (!IsKvFormat(desc.kv.dtype))
-    return Support::No(StrCat("KV of ", Name(desc.kv.dtype), " is not supported"));
-  if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
-    return Support::No(
-        StrCat("KV layout ", static_cast<uint32_t>(desc.kv.layout), " is not supported"));
+  if (Support kv = SupportsKv(desc.activation, desc.kv); !kv.ok) return kv;
   if (desc.heads <= 0 || desc.head_dim <= 0)
     return Support::No("head counts and head_dim must be above 0");
   if (desc.kv.kv_heads != 1 || desc.kv.k_head_dim != desc.head_dim || desc.kv.v_head_dim != 0)

@@ -4,6 +4,7 @@
 
 #include "ops/element.h"
 #include "ops/norm.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
@@ -23,8 +24,7 @@ void Center(float* x, int64_t n) {
 }
 
 Support CheckNumbers(DType activation, float eps) {
-  if (!IsPlainFloat(activation))
-    return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
+  if (Support plain = SupportsActivation(activation); !plain.ok) return plain;
   if (!(eps > 0.0f) || !std::isfinite(eps))
     return Support::No(StrCat("eps is ", eps, ", it must be above 0"));
   return Support::Yes();

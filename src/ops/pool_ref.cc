@@ -2,12 +2,12 @@
 
 #include "ops/element.h"
 #include "ops/pool.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 
 Support RefPoolSupports(const Pool::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));
   return Support::Yes();
 }

@@ -3,6 +3,7 @@
 
 #include "ops/element.h"
 #include "ops/recurrent.h"
+#include "ops/reference_support.h"
 
 namespace sluice::ops {
 namespace {
@@ -14,8 +15,7 @@ double Softplus(double x) {
 }
 
 Support CheckSequenceOptions(DType activation, int block_tokens, int states) {
-  if (!IsPlainFloat(activation))
-    return Support::No(StrCat("activations of ", Name(activation), " are not supported"));
+  if (Support plain = SupportsActivation(activation); !plain.ok) return plain;
   if (block_tokens <= 0) return Support::No(StrCat("block_tokens is ", block_tokens));
   if (states <= 0) return Support::No(StrCat("states is ", states));
   return Support::Yes();

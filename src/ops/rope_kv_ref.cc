@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "ops/element.h"
+#include "ops/reference_support.h"
 #include "ops/rope_kv.h"
 
 namespace sluice::ops {
@@ -34,13 +35,7 @@ void WriteKv(const RopeKv::Desc& desc, const Tensor& cache, const Tensor& scales
 }  // namespace
 
 Support RefRopeKvSupports(const RopeKv::Desc& desc, const device::DeviceFacts&) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
-  if (!IsKvFormat(desc.kv.dtype))
-    return Support::No(StrCat("KV of ", Name(desc.kv.dtype), " is not supported"));
-  if (desc.kv.layout != KvLayoutId::kHeadsTokensDim)
-    return Support::No(
-        StrCat("KV layout ", static_cast<uint32_t>(desc.kv.layout), " is not supported"));
+  if (Support kv = SupportsKv(desc.activation, desc.kv); !kv.ok) return kv;
   if (desc.q_heads <= 0 || desc.kv_heads < 0 || desc.head_dim <= 0)
     return Support::No("the number of Q's heads and head_dim must be above 0");
   if (desc.kv.kv_heads != desc.kv_heads || desc.kv.k_head_dim != desc.head_dim)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/element.h"
+#include "ops/reference_support.h"
 #include "ops/streams.h"
 
 namespace sluice::ops {
@@ -10,8 +11,7 @@ namespace {
 
 template <class Desc>
 Support Check(const Desc& desc) {
-  if (!IsPlainFloat(desc.activation))
-    return Support::No(StrCat("activations of ", Name(desc.activation), " are not supported"));
+  if (Support plain = SupportsActivation(desc.activation); !plain.ok) return plain;
   if (desc.streams < 2 || desc.streams > kStreamsMax)
     return Support::No(StrCat(desc.streams, " streams; 2 to ", kStreamsMax, " are supported"));
   if (desc.width <= 0) return Support::No(StrCat("width is ", desc.width));

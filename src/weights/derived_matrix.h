@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "files/tensor_source.h"
@@ -40,5 +42,15 @@ class DerivedMatrix {
   SourceScales scales_;
   std::vector<int32_t> order_;
 };
+
+// The tensor of this name, without which the one `beside` it cannot be read in this format.
+// kBadModel: there is none.
+Result<const files::FileTensor*> FindNeeded(const files::TensorSource& source,
+                                            const std::string& name, std::string_view beside,
+                                            std::string_view format);
+// kBadModel unless the tensor is of this type and shape.
+Status CheckForm(const files::FileTensor& tensor, DType dtype, const std::vector<int64_t>& shape);
+// Of the names of tensors that belong to a matrix: what stands before "weight" in its own.
+std::string StemOf(std::string_view name);
 
 }  // namespace sluice::weights

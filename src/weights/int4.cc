@@ -24,30 +24,10 @@ uint32_t WordAt(const files::FileTensor& tensor, int64_t index) {
   return word;
 }
 
-std::string Stem(std::string_view name) {
-  constexpr std::string_view kWeight = "weight";
-  if (name.ends_with(kWeight)) name.remove_suffix(kWeight.size());
-  return std::string(name);
-}
-
-Result<const files::FileTensor*> Need(const files::TensorSource& source, const std::string& name,
-                                      std::string_view beside) {
-  if (const files::FileTensor* found = source.Find(name)) return found;
-  return BadModel(StrCat("the model's files have no tensor \"", name, "\", which \"", beside,
-                         "\" in 4 bits needs; the download may be incomplete"));
-}
-
-Status CheckTensor(const files::FileTensor& tensor, const std::vector<int64_t>& shape) {
-  if (tensor.dtype == DType::kI32 && tensor.shape == shape) return OkStatus();
-  return BadModel(StrCat("tensor \"", tensor.name, "\" is ", Name(tensor.dtype), " of shape ",
-                         ShapeText(tensor.shape), " but must be I32 of shape ", ShapeText(shape),
-                         "; the files do not belong together"));
-}
-
 }  // namespace
 
 bool Int4Matrix::IsIn(std::string_view name, const files::TensorSource& source) {
-  const std::string stem = Stem(name);
+  const std::string stem = StemOf(name);
   return source.Find(stem + "qweight") != nullptr || source.Find(stem + "weight_packed") != nullptr;
 }
 
@@ -55,7 +35,7 @@ Result<std::shared_ptr<const Int4Matrix>> Int4Matrix::Find(std::string_view name
                                                            int64_t columns,
                                                            const files::TensorSource& source) {
   if (!IsIn(name, source)) return std::shared_ptr<const Int4Matrix>();
-  const std::string stem = Stem(name);
+  const std::string stem = StemOf(name);
   auto matrix = std::make_shared<Int4Matrix>();
   matrix->tensor_ = {std::string(name), DType::kQ4_1, {rows, columns}, {}};
   matrix->rows_ = rows;
@@ -69,11 +49,12 @@ Result<std::shared_ptr<const Int4Matrix>> Int4Matrix::Find(std::string_view name
   } else {
     const bool awq = matrix->codes_->shape == std::vector<int64_t>{columns, rows / kCodes};
     matrix->format_ = awq ? Format::kAwq : Format::kGptq;
-    SLUICE_ASSIGN_OR_RETURN(matrix->zeros_, Need(source, stem + "qzeros", matrix->codes_->name));
+    SLUICE_ASSIGN_OR_RETURN(matrix->zeros_,
+                            FindNeeded(source, stem + "qzeros", matrix->codes_->name, "4 bits"));
   }
-  SLUICE_ASSIGN_OR_RETURN(
-      matrix->scales_,
-      Need(source, stem + (compressed ? "weight_scale" : "scales"), matrix->codes_->name));
+  SLUICE_ASSIGN_OR_RETURN(matrix->scales_,
+                          FindNeeded(source, stem + (compressed ? "weight_scale" : "scales"),
+                                     matrix->codes_->name, "4 bits"));
   SLUICE_RETURN_IF_ERROR(CheckScales(*matrix->scales_));
   if (matrix->scales_->shape.size() == 2) {
     matrix->groups_ = matrix->scales_->shape[compressed ? 1 : 0];
@@ -108,15 +89,15 @@ Status Int4Matrix::CheckShapes() const {
   const Shape codes = compressed                ? Shape{rows_, columns_ / kCodes}
                       : format_ == Format::kAwq ? Shape{columns_, rows_ / kCodes}
                                                 : Shape{columns_ / kCodes, rows_};
-  SLUICE_RETURN_IF_ERROR(CheckTensor(*codes_, codes));
+  SLUICE_RETURN_IF_ERROR(CheckForm(*codes_, DType::kI32, codes));
   if (zeros_ == nullptr) return OkStatus();
-  return CheckTensor(*zeros_,
-                     compressed ? Shape{rows_ / kCodes, groups_} : Shape{groups_, rows_ / kCodes});
+  return CheckForm(*zeros_, DType::kI32,
+                   compressed ? Shape{rows_ / kCodes, groups_} : Shape{groups_, rows_ / kCodes});
 }
 
 // Columns that are in groups one after the other have no order of their own.
 Status Int4Matrix::ReadOrder(const files::FileTensor& group_of_column) {
-  SLUICE_RETURN_IF_ERROR(CheckTensor(group_of_column, {columns_}));
+  SLUICE_RETURN_IF_ERROR(CheckForm(group_of_column, DType::kI32, {columns_}));
   const int64_t each = columns_ / groups_;
   std::vector<std::vector<int32_t>> groups(static_cast<size_t>(groups_));
   bool sorted = true;

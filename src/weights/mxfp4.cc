@@ -13,13 +13,6 @@ constexpr int64_t kBlock = 32, kCodeBytes = kBlock / 2;
 constexpr size_t kBlockBytes = 1 + kCodeBytes;    // GGUF's: the exponent first
 constexpr std::byte kNoNumber = std::byte{0xff};  // as an exponent
 
-Status CheckTensor(const files::FileTensor& tensor, const std::vector<int64_t>& shape) {
-  if (tensor.dtype == DType::kU8 && tensor.shape == shape) return OkStatus();
-  return BadModel(StrCat("tensor \"", tensor.name, "\" is ", Name(tensor.dtype), " of shape ",
-                         ShapeText(tensor.shape), " but must be U8 of shape ", ShapeText(shape),
-                         "; the files do not belong together"));
-}
-
 std::byte Low(std::byte code) { return code & std::byte{15}; }
 std::byte High(std::byte code) { return code >> 4; }
 
@@ -47,8 +40,9 @@ Result<std::shared_ptr<const Mxfp4Matrix>> Mxfp4Matrix::Find(std::string_view na
                            matrix->blocks_->name, "\" needs; the download may be incomplete"));
   }
   SLUICE_RETURN_IF_ERROR(
-      CheckTensor(*matrix->blocks_, {experts, rows, matrix->row_blocks_, kCodeBytes}));
-  SLUICE_RETURN_IF_ERROR(CheckTensor(*matrix->scales_, {experts, rows, matrix->row_blocks_}));
+      CheckForm(*matrix->blocks_, DType::kU8, {experts, rows, matrix->row_blocks_, kCodeBytes}));
+  SLUICE_RETURN_IF_ERROR(
+      CheckForm(*matrix->scales_, DType::kU8, {experts, rows, matrix->row_blocks_}));
   const auto& scales = matrix->scales_->data;
   if (std::find(scales.begin(), scales.end(), kNoNumber) != scales.end()) {
     return BadModel(StrCat("tensor \"", matrix->scales_->name,

@@ -24,21 +24,6 @@ const files::FileTensor* CodesOf(std::string_view name, const files::TensorSourc
   return nullptr;
 }
 
-Result<const files::FileTensor*> Need(const files::TensorSource& source, const std::string& name,
-                                      std::string_view beside) {
-  if (const files::FileTensor* found = source.Find(name)) return found;
-  return BadModel(StrCat("the model's files have no tensor \"", name, "\", which \"", beside,
-                         "\" in NVFP4 needs; the download may be incomplete"));
-}
-
-Status CheckTensor(const files::FileTensor& tensor, DType dtype,
-                   const std::vector<int64_t>& shape) {
-  if (tensor.dtype == dtype && tensor.shape == shape) return OkStatus();
-  return BadModel(StrCat("tensor \"", tensor.name, "\" is ", Name(tensor.dtype), " of shape ",
-                         ShapeText(tensor.shape), " but must be ", Name(dtype), " of shape ",
-                         ShapeText(shape), "; the files do not belong together"));
-}
-
 Status CheckBlockScales(const files::FileTensor& scales) {
   const auto bad = std::find_if(scales.data.begin(), scales.data.end(),
                                 [](std::byte scale) { return scale >= kNoNumber; });
@@ -74,15 +59,15 @@ Result<std::shared_ptr<const Nvfp4Matrix>> Nvfp4Matrix::Find(std::string_view na
   matrix->codes_ = CodesOf(name, source);
   const std::string& beside = matrix->codes_->name;
   const bool compressed = beside == Packed(name);
-  SLUICE_ASSIGN_OR_RETURN(matrix->block_scales_, Need(source, StrCat(name, "_scale"), beside));
+  SLUICE_ASSIGN_OR_RETURN(matrix->block_scales_,
+                          FindNeeded(source, StrCat(name, "_scale"), beside, "NVFP4"));
   SLUICE_ASSIGN_OR_RETURN(
       matrix->scales_.weight,
-      Need(source, StrCat(name, compressed ? "_global_scale" : "_scale_2"), beside));
+      FindNeeded(source, StrCat(name, compressed ? "_global_scale" : "_scale_2"), beside, "NVFP4"));
   matrix->scales_.covers = ops::WeightScales::kTensor;
   matrix->scales_.divides = compressed;
-  SLUICE_RETURN_IF_ERROR(CheckTensor(*matrix->codes_, DType::kU8, {rows, columns / 2}));
-  SLUICE_RETURN_IF_ERROR(
-      CheckTensor(*matrix->block_scales_, DType::kF8E4M3, {rows, columns / kSub}));
+  SLUICE_RETURN_IF_ERROR(CheckForm(*matrix->codes_, DType::kU8, {rows, columns / 2}));
+  SLUICE_RETURN_IF_ERROR(CheckForm(*matrix->block_scales_, DType::kF8E4M3, {rows, columns / kSub}));
   SLUICE_RETURN_IF_ERROR(CheckBlockScales(*matrix->block_scales_));
   SLUICE_RETURN_IF_ERROR(CheckOneNumber(*matrix->scales_.weight, "the scale of a matrix in NVFP4"));
   return std::shared_ptr<const Nvfp4Matrix>(std::move(matrix));

@@ -39,12 +39,6 @@ const files::FileTensor* FindOne(const files::TensorSource& source, const std::s
   return nullptr;
 }
 
-std::string Stem(std::string_view name) {
-  constexpr std::string_view kWeight = "weight";
-  if (name.ends_with(kWeight)) name.remove_suffix(kWeight.size());
-  return std::string(name);
-}
-
 // Activations are not rounded by the checkpoint's scales, but they must be what they say.
 Result<SourceScales> FindIntegerScales(const files::FileTensor& tensor,
                                        const files::TensorSource& source) {
@@ -76,7 +70,7 @@ Result<SourceScales> FindIntegerScales(const files::FileTensor& tensor,
                "\" has zero points other than 0, but only "
                "symmetric I8 matrices are supported; use another version of the model"));
   }
-  const files::FileTensor* input = source.Find(Stem(tensor.name) + "input_scale");
+  const files::FileTensor* input = source.Find(StemOf(tensor.name) + "input_scale");
   if (input != nullptr) {
     SLUICE_RETURN_IF_ERROR(CheckOneNumber(*input, "a static scale of activations"));
   }
@@ -85,7 +79,7 @@ Result<SourceScales> FindIntegerScales(const files::FileTensor& tensor,
 
 Result<const files::FileTensor*> FindInputScale(const files::FileTensor& tensor,
                                                 const files::TensorSource& source) {
-  const std::string stem = Stem(tensor.name);
+  const std::string stem = StemOf(tensor.name);
   const files::FileTensor* scale = FindOne(source, stem, {"input_scale", "activation_scale"});
   if (scale == nullptr) {
     return BadModel(StrCat("the model's files have no tensor \"", stem,
@@ -172,7 +166,7 @@ Result<SourceScales> FindGgufScales(const files::FileTensor& tensor,
                            "matrices; use another version of the model"));
   }
   if (tensor.dtype != DType::kNVFP4) return scales;
-  scales.weight = source.Find(Stem(tensor.name) + "scale");
+  scales.weight = source.Find(StemOf(tensor.name) + "scale");
   if (scales.weight == nullptr) return scales;
   SLUICE_RETURN_IF_ERROR(CheckOneNumber(*scales.weight, "the scale of a matrix in NVFP4"));
   scales.covers = WeightScales::kTensor;
