@@ -2,7 +2,6 @@
 // --serve (bench_serve.h) through a server.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <limits>
@@ -13,6 +12,7 @@
 #include "base/bounded_queue.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/philox.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -338,13 +338,9 @@ Status CheckFits(const BenchOptions& options, int max_model_len) {
 Status ReadOutputTokens(BenchOptions* options) {
   const std::string& text = options->output_text;
   if (text.empty()) return OkStatus();
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, options->output_tokens);
+  options->output_tokens = ParseNumber<int>(text).value_or(0);
   constexpr int kTokensMax = 1 << 20;
-  if (error == std::errc() && stop == end && options->output_tokens >= 1 &&
-      options->output_tokens <= kTokensMax) {
-    return OkStatus();
-  }
+  if (options->output_tokens >= 1 && options->output_tokens <= kTokensMax) return OkStatus();
   return InvalidArgument(StrCat("--output-tokens ", Quote(text), " is no number of 1 to ",
                                 kTokensMax, " tokens; distributions of lengths go with --serve"),
                          "output-tokens");

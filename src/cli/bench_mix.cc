@@ -1,7 +1,6 @@
 #include "cli/bench_mix.h"
 
-#include <charconv>
-
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -11,10 +10,9 @@ namespace {
 constexpr int kContextMax = 1 << 20, kSequencesMax = 1 << 16;
 
 // The whole of `text` as a number in [low, high].
-bool ParseNumber(std::string_view text, int low, int high, int* number) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *number);
-  return error == std::errc() && stop == end && *number >= low && *number <= high;
+bool ReadNumber(std::string_view text, int low, int high, int* number) {
+  *number = ParseNumber<int>(text).value_or(low - 1);
+  return *number >= low && *number <= high;
 }
 
 }  // namespace
@@ -28,8 +26,8 @@ Result<std::vector<int>> ParseMix(std::string_view text) {
     int context = 0, count = 0;
     const int room = kSequencesMax - static_cast<int>(contexts.size());
     if (cross == std::string_view::npos ||
-        !ParseNumber(part.substr(0, cross), 1, kContextMax, &context) ||
-        !ParseNumber(part.substr(cross + 1), 1, room, &count)) {
+        !ReadNumber(part.substr(0, cross), 1, kContextMax, &context) ||
+        !ReadNumber(part.substr(cross + 1), 1, room, &count)) {
       return InvalidArgument(
           StrCat("--mix ", Quote(text), " is not a list of CONTEXTxSEQUENCES, such as ",
                  "122880x1,1024x63, with contexts of up to ", kContextMax, " tokens and up to ",

@@ -1,11 +1,11 @@
 #include "cli/conversation.h"
 
 #include <algorithm>
-#include <charconv>
 #include <type_traits>
 #include <utility>
 
 #include "base/check_range.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "cli/sampling_options.h"
 #include "cli/signals.h"
@@ -19,8 +19,10 @@ constexpr int kAnswerShare = 4;
 
 template <class Number>
 Status Parse(const std::string& name, const std::string& text, Number* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  if (error == std::errc() && end == text.data() + text.size() && !text.empty()) return OkStatus();
+  if (const std::optional<Number> read = ParseNumber<Number>(text)) {
+    *number = *read;
+    return OkStatus();
+  }
   return InvalidArgument(StrCat(name, " is \"", text, "\"; it must be ",
                                 std::is_floating_point_v<Number> ? "a number" : "a whole number"));
 }

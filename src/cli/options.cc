@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <type_traits>
 
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "cli/cli.h"
 #include "cli/settings.h"
@@ -44,10 +44,8 @@ class OptionDeclarer {
 // "5" is five bytes to a program and 5 GiB to whoever writes it.
 std::string CheckUnit(const std::string& text) {
   constexpr double kLeastWithoutUnit = 1e6;
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || last != end || number == 0 || number >= kLeastWithoutUnit) return "";
+  const double number = ParseNumber<double>(text).value_or(0);
+  if (number == 0 || number >= kLeastWithoutUnit) return "";
   return "\"" + text + "\" has no unit, so it is so many bytes; write it as 512MiB or 2GiB";
 }
 

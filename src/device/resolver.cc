@@ -1,12 +1,12 @@
 #include "device/resolver.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <mutex>
 
 #include "base/ascii.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "device/kinds.h"
@@ -154,9 +154,8 @@ bool Parse(std::string_view name, Wanted* wanted) {
   if (colon == std::string_view::npos) return true;
   const std::string_view digits = name.substr(colon + 1);
   if (wanted->kind == DeviceKind::kCpu || digits.empty() || digits.front() == '-') return false;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, wanted->index);
-  return error == std::errc() && stop == end;
+  wanted->index = ParseNumber<int>(digits).value_or(-1);
+  return wanted->index >= 0;
 }
 
 Status NotAvailable(std::string_view name, const std::string& why) {

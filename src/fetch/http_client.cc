@@ -1,12 +1,12 @@
 #include "fetch/http_client.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
 #include "base/ascii.h"
 #include "base/check.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "fetch/curl_library.h"
@@ -50,14 +50,6 @@ std::string OriginOf(const Url& url) {
                 PartOf(url, CURLUPART_PORT, CURLU_DEFAULT_PORT));
 }
 
-std::optional<uint64_t> Number(std::string_view text) {
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || last != end) return std::nullopt;
-  return number;
-}
-
 // "bytes 100-199/200", or "bytes */200" of an answer 416.
 void ReadRange(std::string_view value, HttpHead* head) {
   constexpr std::string_view kUnit = "bytes ";
@@ -65,8 +57,8 @@ void ReadRange(std::string_view value, HttpHead* head) {
   value.remove_prefix(kUnit.size());
   const size_t slash = value.find('/');
   if (slash == value.npos) return;
-  head->range_first = Number(value.substr(0, value.find('-')));
-  head->range_total = Number(value.substr(slash + 1));
+  head->range_first = ParseNumber<uint64_t>(value.substr(0, value.find('-')));
+  head->range_total = ParseNumber<uint64_t>(value.substr(slash + 1));
 }
 
 void ReadField(std::string_view line, HttpHead* head) {
@@ -75,7 +67,7 @@ void ReadField(std::string_view line, HttpHead* head) {
   const std::string name = Lower(line.substr(0, colon));
   const std::string_view value = Trimmed(line.substr(colon + 1));
   const bool quoted = value.size() > 2 && value.front() == '"' && value.back() == '"';
-  if (name == "content-length") head->length = Number(value);
+  if (name == "content-length") head->length = ParseNumber<uint64_t>(value);
   if (name == "content-range") ReadRange(value, head);
   if (name == "content-type") head->type = Trimmed(value.substr(0, value.find(';')));
   if (name == "etag" && quoted) head->etag = value;
@@ -162,7 +154,7 @@ size_t HttpClient::OnHeader(char* data, size_t size, size_t count, void* argumen
     HttpHead next;
     next.linked_etag = std::move(transfer.head.linked_etag);
     const std::string_view rest = line.substr(std::min(line.find(' '), line.size()));
-    next.status = static_cast<int>(Number(Trimmed(rest).substr(0, 3)).value_or(0));
+    next.status = static_cast<int>(ParseNumber<uint64_t>(Trimmed(rest).substr(0, 3)).value_or(0));
     transfer.head = std::move(next);
   } else {
     ReadField(line, &transfer.head);

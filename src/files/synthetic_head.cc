@@ -1,12 +1,12 @@
 #include "files/synthetic_head.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/philox.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -227,9 +227,8 @@ Result<EagleFiles> OpenSyntheticHead(const std::string& path, const ModelConfig&
     return Wrong(StrCat("--draft-model ", Quote(path), ": heads of ", head.name,
                         " guess by the model's output matrix, all of its tokens"));
   if (cut) {
-    const char* const end = chosen.guesses.data() + chosen.guesses.size();
-    const auto [stop, error] = std::from_chars(chosen.guesses.data(), end, guesses);
-    if (error != std::errc() || stop != end || guesses < 1 || guesses > model.vocab_size)
+    guesses = ParseNumber<int>(chosen.guesses).value_or(0);
+    if (guesses < 1 || guesses > model.vocab_size)
       return Wrong(StrCat("--draft-model ", Quote(path), " names no number of 1 to ",
                           model.vocab_size, " tokens behind the last colon"));
   }

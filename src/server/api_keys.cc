@@ -3,13 +3,13 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <sstream>
 #include <utility>
 
 #include "base/ascii.h"
+#include "base/parse_number.h"
 #include "base/regular_file.h"
 #include "base/str_cat.h"
 #include "sluice/limits.h"
@@ -35,9 +35,8 @@ bool IsBearer(std::string_view header) {
 bool ReadWeight(std::string_view word, int* weight) {
   if (!word.starts_with(kWeight)) return false;
   word.remove_prefix(kWeight.size());
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *weight);
-  return error == std::errc() && end == word.data() + word.size() && *weight >= 1 &&
-         *weight <= limits::kClientWeightMax;
+  *weight = ParseNumber<int>(word).value_or(0);
+  return *weight >= 1 && *weight <= limits::kClientWeightMax;
 }
 
 }  // namespace

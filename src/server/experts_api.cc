@@ -1,8 +1,7 @@
 #include "server/experts_api.h"
 
-#include <charconv>
-
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "server/fields.h"
@@ -20,13 +19,11 @@ Result<std::string> ReadExpertsQuery(std::string_view query) {
   for (const char* name : {"ranks", "replicas", "nodes"}) {
     const std::string text = QueryValue(query, name);
     if (text.empty()) continue;
-    int value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [read, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || read != end) {
+    const std::optional<int> value = ParseNumber<int>(text);
+    if (!value) {
       return InvalidArgument(StrCat(name, " is ", Quote(text), ", which is no whole number"), name);
     }
-    command[name] = value;
+    command[name] = *value;
   }
   return DumpJson(command);
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/key_share.h"
@@ -265,20 +265,17 @@ Result<std::shared_ptr<Exchange>> ResumableStreams::Open(const std::string& key,
 void ResumableStreams::Resume(const std::string& key, const std::string& last_event_id,
                               const std::shared_ptr<Exchange>& client) {
   const size_t colon = last_event_id.rfind(':');
-  uint64_t number = 0;
-  const char* const end = last_event_id.data() + last_event_id.size();
-  bool read = false;
+  std::optional<uint64_t> number;
   if (colon != std::string::npos) {
-    const auto [stop, error] = std::from_chars(last_event_id.data() + colon + 1, end, number);
-    read = error == std::errc() && stop == end;
+    number = ParseNumber<uint64_t>(std::string_view(last_event_id).substr(colon + 1));
   }
   std::shared_ptr<Answer> stream;
-  if (read) {
+  if (number) {
     std::lock_guard lock(registry_->mutex);
     const auto found = registry_->streams.find(last_event_id.substr(0, colon));
     if (found != registry_->streams.end() && found->second->key() == key) stream = found->second;
   }
-  if (stream != nullptr && stream->Attach(number, client)) return;
+  if (stream != nullptr && stream->Attach(*number, client)) return;
   client->Reply(ErrorReply(
       Status(StatusCode::kNotFound,
              "no stream of this API key goes on from there; send the header Last-Event-ID with the "

@@ -1,8 +1,8 @@
 // What the routes do that submit requests to the engine.
-#include <charconv>
 #include <ctime>
 
 #include "base/clock.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/llama/llama_answer.h"
@@ -29,10 +29,8 @@ int64_t TextBytesOf(const std::vector<Request>& requests, bool echo) {
 Status TakeTimeout(const HttpRequest& request, std::optional<double>* seconds) {
   if (*seconds || request.timeout.empty()) return OkStatus();
   const std::string& text = request.timeout;
-  double read = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (!whole || !(read > 0 && read <= kTimeoutSecondsMax)) {
+  const std::optional<double> read = ParseNumber<double>(text);
+  if (!read || !(*read > 0 && *read <= kTimeoutSecondsMax)) {
     return InvalidArgument(
         StrCat("the header x-request-timeout is \"", text.substr(0, 64),
                "\"; it must be above 0 and at most ", kTimeoutSecondsMax, " seconds"),

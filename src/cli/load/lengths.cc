@@ -4,10 +4,10 @@
 #include <boost/random/uniform_int_distribution.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -28,14 +28,14 @@ std::vector<std::string_view> Parts(std::string_view text) {
 }
 
 template <class Number>
-bool ParseNumber(std::string_view text, Number low, Number high, Number* number) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *number);
-  return error == std::errc() && stop == end && *number >= low && *number <= high;
+bool ReadNumber(std::string_view text, Number low, Number high, Number* number) {
+  const std::optional<Number> read = ParseNumber<Number>(text);
+  if (read) *number = *read;
+  return read && *number >= low && *number <= high;
 }
 
 bool ParseLength(std::string_view text, int* length) {
-  return ParseNumber(text, 1, kLengthMax, length);
+  return ReadNumber(text, 1, kLengthMax, length);
 }
 
 bool ParseParts(const std::vector<std::string_view>& parts, LengthDistribution* lengths) {
@@ -52,8 +52,8 @@ bool ParseParts(const std::vector<std::string_view>& parts, LengthDistribution* 
   if (parts[0] != "lognormal" || parts.size() < 3 || parts.size() > 4) return false;
   lengths->kind = LengthDistribution::Kind::kLogNormal;
   lengths->high = kLengthMax;
-  return ParseNumber(parts[1], 1.0, static_cast<double>(kLengthMax), &lengths->median) &&
-         ParseNumber(parts[2], 0.0, kSigmaMax, &lengths->sigma) && lengths->sigma > 0 &&
+  return ReadNumber(parts[1], 1.0, static_cast<double>(kLengthMax), &lengths->median) &&
+         ReadNumber(parts[2], 0.0, kSigmaMax, &lengths->sigma) && lengths->sigma > 0 &&
          (parts.size() == 3 || ParseLength(parts[3], &lengths->high));
 }
 

@@ -1,12 +1,12 @@
 #include "cli/load/load_report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -129,12 +129,9 @@ Result<Goodput> ParseGoodput(const std::vector<std::string>& limits) {
                                          : name == "tpot" ? &goodput.tpot_ms
                                          : name == "e2el" ? &goodput.e2el_ms
                                                           : nullptr;
-    double value = 0;
-    const char* const end = limit.data() + limit.size();
-    const char* const begin = std::min(limit.data() + colon + 1, end);
-    const auto [stop, error] = std::from_chars(begin, end, value);
-    if (field == nullptr || *field || error != std::errc() || stop != end ||
-        !std::isfinite(value) || value < 0) {
+    const std::string_view text = std::string_view(limit).substr(std::min(colon + 1, limit.size()));
+    const std::optional<double> value = ParseNumber<double>(text);
+    if (field == nullptr || *field || !value || !std::isfinite(*value) || *value < 0) {
       return InvalidArgument(
           StrCat("--goodput ", Quote(limit), " is no limit of milliseconds; give ttft:MS, tpot:MS ",
                  "and e2el:MS, each at most once, and MODEL before them"),

@@ -1,8 +1,8 @@
 #include "cli/load/server_url.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -19,9 +19,8 @@ bool IsPlain(std::string_view text) {
 }
 
 bool ParsePort(std::string_view text, int* port) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *port);
-  return error == std::errc() && stop == end && *port > 0 && *port < 65536;
+  *port = ParseNumber<int>(text).value_or(0);
+  return *port > 0 && *port < 65536;
 }
 
 bool ParseAuthority(std::string_view text, ServerUrl* url) {

@@ -3,9 +3,9 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/ascii.h"
+#include "base/parse_number.h"
 
 namespace sluice::server {
 namespace {
@@ -23,11 +23,7 @@ size_t SchemeBytes(std::string_view target) {
   return 0;
 }
 
-bool IsPort(std::string_view text) {
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc() && end == text.data() + text.size();
-}
+bool IsPort(std::string_view text) { return ParseNumber<uint16_t>(text).has_value(); }
 
 bool IsIpv6(const std::string& text) {
   in6_addr address;

@@ -1,9 +1,9 @@
 #include "server/openai/list_page.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "server/http/target.h"
@@ -14,10 +14,8 @@ namespace {
 Result<size_t> ReadLimit(std::string_view query, PageSize size) {
   const std::string text = QueryValue(query, "limit");
   if (text.empty()) return size.otherwise;
-  size_t limit = 0;
-  const char* const end = text.data() + text.size();
-  const auto [read, error] = std::from_chars(text.data(), end, limit);
-  if (error != std::errc() || read != end || limit < 1 || limit > size.max) {
+  const size_t limit = ParseNumber<size_t>(text).value_or(0);
+  if (limit < 1 || limit > size.max) {
     return InvalidArgument(
         StrCat("limit is ", Quote(text), "; it must be a whole number from 1 to ", size.max),
         "limit");
