@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t kPieceBytes = 256u << 10;
 
-Status Wrong(std::string_view what) {
-  return BadModel(StrCat("the zip file ", what, "; the download may be incomplete"));
-}
-
 // What follows is read and unpacked piece by piece; `left` of the packed bytes are to come.
 class Inflater {
  public:
@@ -32,7 +28,7 @@ class Inflater {
   Status Add(std::span<std::byte> packed,
              const std::function<Status(std::span<const std::byte>)>& sink) {
     if (!started_) return {StatusCode::kInternal, "zlib cannot be started"};
-    if (ended_) return Wrong("has bytes behind the end of a file's data");
+    if (ended_) return files::WrongZip("has bytes behind the end of a file's data");
     stream_.next_in = reinterpret_cast<Bytef*>(packed.data());
     stream_.avail_in = static_cast<uInt>(packed.size());
     do {
@@ -41,12 +37,12 @@ class Inflater {
       const int code = inflate(&stream_, Z_NO_FLUSH);
       ended_ = code == Z_STREAM_END;
       if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
-        return Wrong("has data that is not deflated");
+        return files::WrongZip("has data that is not deflated");
       }
       SLUICE_RETURN_IF_ERROR(sink(std::span(out_).first(out_.size() - stream_.avail_out)));
     } while (!ended_ && (stream_.avail_in > 0 || stream_.avail_out == 0));
     if (stream_.avail_in == 0) return OkStatus();
-    return Wrong("has bytes behind the end of a file's data");
+    return files::WrongZip("has bytes behind the end of a file's data");
   }
 
  private:
@@ -63,15 +59,16 @@ Status ExtractZipEntry(const files::ZipSource& source, const files::ZipEntry& en
   constexpr uint16_t kStored = 0, kDeflated = 8;
   const std::string name = Quote(entry.name);
   if (entry.encrypted || (entry.method != kStored && entry.method != kDeflated)) {
-    return Wrong(StrCat("holds ", name, " encrypted or packed by the method ", entry.method,
-                        ", which is not supported"));
+    return files::WrongZip(StrCat("holds ", name, " encrypted or packed by the method ",
+                                  entry.method, ", which is not supported"));
   }
   SLUICE_ASSIGN_OR_RETURN(const uint64_t begin, ZipDataOffset(source, entry));
   uint64_t done = 0;
   uLong crc = crc32(0, nullptr, 0);
   const auto take = [&](std::span<const std::byte> bytes) -> Status {
     done += bytes.size();
-    if (done > entry.bytes) return Wrong(StrCat("has more of ", name, " than its directory says"));
+    if (done > entry.bytes)
+      return files::WrongZip(StrCat("has more of ", name, " than its directory says"));
     crc = crc32(crc, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
     return bytes.empty() ? OkStatus() : sink(bytes);
   };
@@ -85,8 +82,8 @@ Status ExtractZipEntry(const files::ZipSource& source, const files::ZipEntry& en
     at += part.size();
   }
   if (done == entry.bytes && crc == entry.crc) return OkStatus();
-  return Wrong(StrCat("has ", done, " bytes of ", name, " instead of ", entry.bytes,
-                      ", or others than were packed"));
+  return files::WrongZip(StrCat("has ", done, " bytes of ", name, " instead of ", entry.bytes,
+                                ", or others than were packed"));
 }
 
 }  // namespace sluice::fetch

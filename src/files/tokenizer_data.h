@@ -31,6 +31,11 @@ struct TextStep {
   std::map<std::string, bool>
       options;              // "invert", "add_prefix_space", "use_regex", "lowercase", ...
   std::string precompiled;  // Precompiled: the character map, raw bytes
+
+  bool Option(const char* name, bool otherwise) const {
+    const auto found = options.find(name);
+    return found == options.end() ? otherwise : found->second;
+  }
 };
 
 struct AddedToken {

@@ -18,10 +18,6 @@ constexpr size_t kEntryBytes = 46, kLocalBytes = 30, kCommentBytesMax = 0xffff;
 constexpr uint64_t kIn64Bits = 0xffffffff;  // the number stands in the entry's 64-bit form
 constexpr uint64_t kExtra64 = 1;
 
-Status Wrong(std::string_view what) {
-  return BadModel(StrCat("the zip file ", what, "; the download may be incomplete"));
-}
-
 // Little endian, as all numbers of the format. REQUIRES: it lies within `bytes`.
 uint64_t Number(std::span<const std::byte> bytes, size_t at, size_t width) {
   uint64_t value = 0;
@@ -46,7 +42,7 @@ Result<std::optional<Directory>> FindDirectory64(const ZipSource& source, uint64
   const uint64_t at = Number(locator, 8, 8);
   std::array<std::byte, kEnd64Bytes> wide = {};
   if (LiesWithin(source, at, wide.size())) SLUICE_RETURN_IF_ERROR(source.read(at, wide));
-  if (Number(wide, 0, 4) != kEnd64Mark) return Wrong("has no end where it says");
+  if (Number(wide, 0, 4) != kEnd64Mark) return WrongZip("has no end where it says");
   return std::optional(Directory{Number(wide, 32, 8), Number(wide, 40, 8), Number(wide, 48, 8)});
 }
 
@@ -75,7 +71,7 @@ Status ReadExtra64(std::span<const std::byte> extra, ZipEntry* entry) {
       size_t at = 0;
       for (uint64_t* number : {&entry->bytes, &entry->packed_bytes, &entry->header}) {
         if (*number != kIn64Bits) continue;
-        if (at + 8 > size) return Wrong("has an entry without its size");
+        if (at + 8 > size) return WrongZip("has an entry without its size");
         *number = Number(extra, 4 + at, 8);
         at += 8;
       }
@@ -88,12 +84,16 @@ Status ReadExtra64(std::span<const std::byte> extra, ZipEntry* entry) {
 
 }  // namespace
 
+Status WrongZip(std::string_view what) {
+  return BadModel(StrCat("the zip file ", what, "; the download may be incomplete"));
+}
+
 Result<std::vector<ZipEntry>> ReadZipDirectory(const ZipSource& source) {
   SLUICE_ASSIGN_OR_RETURN(const Directory place, FindDirectory(source));
   if (place.entries > kZipEntriesMax || place.bytes > kZipDirectoryBytesMax ||
       !LiesWithin(source, place.begin, place.bytes)) {
-    return Wrong(StrCat("has a directory of ", place.entries, " entries and ", place.bytes,
-                        " bytes at ", place.begin, ", which is above the limit or outside"));
+    return WrongZip(StrCat("has a directory of ", place.entries, " entries and ", place.bytes,
+                           " bytes at ", place.begin, ", which is above the limit or outside"));
   }
   std::vector<std::byte> directory(place.bytes);
   SLUICE_RETURN_IF_ERROR(source.read(place.begin, directory));
@@ -101,11 +101,11 @@ Result<std::vector<ZipEntry>> ReadZipDirectory(const ZipSource& source) {
   std::span<const std::byte> rest = directory;
   for (uint64_t i = 0; i < place.entries; ++i) {
     if (rest.size() < kEntryBytes || Number(rest, 0, 4) != kEntryMark) {
-      return Wrong(StrCat("has ", i, " files in its directory and says ", place.entries));
+      return WrongZip(StrCat("has ", i, " files in its directory and says ", place.entries));
     }
     const size_t name = Number(rest, 28, 2), extra = Number(rest, 30, 2);
     const size_t bytes = kEntryBytes + name + extra + Number(rest, 32, 2);
-    if (rest.size() < bytes) return Wrong("has a directory that breaks off");
+    if (rest.size() < bytes) return WrongZip("has a directory that breaks off");
     ZipEntry& entry = entries.emplace_back();
     entry.encrypted = (Number(rest, 8, 2) & 1) != 0;
     entry.method = static_cast<uint16_t>(Number(rest, 10, 2));
@@ -129,7 +129,7 @@ Result<uint64_t> ZipDataOffset(const ZipSource& source, const ZipEntry& entry) {
   if (Number(local, 0, 4) == kLocalMark && LiesWithin(source, begin, entry.packed_bytes)) {
     return begin;
   }
-  return Wrong(StrCat("has no bytes of ", Quote(entry.name), " where its directory says"));
+  return WrongZip(StrCat("has no bytes of ", Quote(entry.name), " where its directory says"));
 }
 
 Result<std::map<std::string, std::span<const std::byte>>> StoredZipEntries(

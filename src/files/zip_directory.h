@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/status.h"
@@ -31,6 +32,9 @@ struct ZipSource {
   // Fills `bytes` from `offset` on. REQUIRES: they lie within the size.
   std::function<Status(uint64_t offset, std::span<std::byte> bytes)> read;
 };
+
+// kBadModel: "the zip file " and what is wrong with it.
+Status WrongZip(std::string_view what);
 
 inline constexpr uint64_t kZipDirectoryBytesMax = 16u << 20;
 inline constexpr uint64_t kZipEntriesMax = 1u << 17;

@@ -43,11 +43,6 @@ void MapCharacters(std::string_view text, std::string* out, Change change) {
   for (size_t offset = 0; offset < text.size();) change(DecodeUtf8(text, &offset), out);
 }
 
-bool Option(const files::TextStep& step, const char* name, bool otherwise) {
-  auto found = step.options.find(name);
-  return found == step.options.end() ? otherwise : found->second;
-}
-
 std::string_view Strip(std::string_view text, bool left, bool right) {
   if (left) text = StripLeft(text, IsWhitespace);
   return right ? StripRight(text, IsWhitespace) : text;
@@ -148,8 +143,8 @@ Status Normalizer::AddStep(const files::TextStep& step) {
     Add(Kind::kStripAccents);
   } else if (step.type == "Strip") {
     Add(Kind::kStrip);
-    steps_.back().left = Option(step, "strip_left", true);
-    steps_.back().right = Option(step, "strip_right", true);
+    steps_.back().left = step.Option("strip_left", true);
+    steps_.back().right = step.Option("strip_right", true);
   } else if (step.type == "Prepend") {
     Add(Kind::kPrepend);
     steps_.back().content = step.content;
@@ -185,10 +180,10 @@ Status Normalizer::AddReplace(const files::TextStep& step) {
 }
 
 Status Normalizer::AddBert(const files::TextStep& step) {
-  bool lowercase = Option(step, "lowercase", true);
-  if (Option(step, "clean_text", true)) Add(Kind::kBertClean);
-  if (Option(step, "handle_chinese_chars", true)) Add(Kind::kBertChinese);
-  if (Option(step, "strip_accents", lowercase)) {
+  bool lowercase = step.Option("lowercase", true);
+  if (step.Option("clean_text", true)) Add(Kind::kBertClean);
+  if (step.Option("handle_chinese_chars", true)) Add(Kind::kBertChinese);
+  if (step.Option("strip_accents", lowercase)) {
     Add(Kind::kForm);
     steps_.back().form = NormalForm::kNfd;
     Add(Kind::kBertAccents);

@@ -27,11 +27,6 @@ CodePointSet NumericSet() {
   return SetOfCategories(Bit(Category::kNd) | Bit(Category::kNl) | Bit(Category::kNo));
 }
 
-bool Option(const files::TextStep& step, const char* name, bool otherwise) {
-  auto found = step.options.find(name);
-  return found == step.options.end() ? otherwise : found->second;
-}
-
 }  // namespace
 
 struct PreTokenizer::Run {
@@ -145,7 +140,7 @@ Status PreTokenizer::AddStep(const files::TextStep& step) {
     SLUICE_ASSIGN_OR_RETURN(Behavior behavior, FindBehavior(step));
     return AddPattern(
         step.pattern_is_regex ? Pattern::Compile(step.pattern) : Pattern::OfLiteral(step.pattern),
-        behavior, Option(step, "invert", false));
+        behavior, step.Option("invert", false));
   }
   if (step.type == "Punctuation") {
     SLUICE_ASSIGN_OR_RETURN(Behavior behavior, FindBehavior(step));
@@ -154,7 +149,7 @@ Status PreTokenizer::AddStep(const files::TextStep& step) {
   if (step.type == "Digits") {
     return AddPattern(
         Pattern::OfSet(NumericSet()),
-        Option(step, "individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous,
+        step.Option("individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous,
         false);
   }
   if (step.type == "WhitespaceSplit") {
@@ -204,19 +199,19 @@ Status PreTokenizer::AddMetaspace(const files::TextStep& step) {
                                             : Prepend::kAlways;
   std::string mark = made.mark;
   steps_.push_back(std::move(made));
-  if (!Option(step, "split", true)) return OkStatus();
+  if (!step.Option("split", true)) return OkStatus();
   return AddPattern(Pattern::OfLiteral(mark), Behavior::kMergedWithNext, false);
 }
 
 Status PreTokenizer::AddByteLevel(const files::TextStep& step) {
-  if (Option(step, "add_prefix_space", false)) {
+  if (step.Option("add_prefix_space", false)) {
     Step made;
     made.kind = Kind::kByteLevel;
     made.unit = unit_;
     made.prepend = Prepend::kAlways;
     steps_.push_back(std::move(made));
   }
-  if (Option(step, "use_regex", true)) {
+  if (step.Option("use_regex", true)) {
     SLUICE_RETURN_IF_ERROR(AddPattern(Pattern::Compile(kGpt2Pattern), Behavior::kIsolated, false));
   }
   unit_ = TextUnit::kByte;

@@ -51,11 +51,6 @@ std::optional<unsigned char> FallbackByte(std::string_view piece) {
   return static_cast<unsigned char>(value);
 }
 
-bool Option(const files::TextStep& step, const char* name, bool otherwise) {
-  auto found = step.options.find(name);
-  return found == step.options.end() ? otherwise : found->second;
-}
-
 }  // namespace
 
 Result<TokenDecoder> TokenDecoder::Make(const files::TokenizerData& data) {
@@ -107,11 +102,11 @@ Status TokenDecoder::AddStep(const files::TextStep& step, Rules* rules) {
                                      " ");
     if (step.behavior != "never") rules->start = Start::kDropSpaces;
   } else if (step.type == "Strip") {
-    if (step.content == " " && Option(step, "start", false)) rules->start = Start::kDropOneSpace;
+    if (step.content == " " && step.Option("start", false)) rules->start = Start::kDropOneSpace;
   } else if (step.type == "WordPiece") {
     rules->word_piece = true;
     rules->prefix = step.content;
-    rules->clean_up = Option(step, "cleanup", true);
+    rules->clean_up = step.Option("cleanup", true);
     rules->start = Start::kDropOneSpace;
   } else if (step.type == "BPEDecoder") {
     rules->suffix = step.content;
