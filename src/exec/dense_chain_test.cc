@@ -4,6 +4,7 @@
 
 #include "exec/generate_fixture.h"
 #include "ops/dense_chain.h"
+#include "ops/experts_chain.h"
 
 namespace sluice::exec {
 namespace {
@@ -32,6 +33,23 @@ TEST_P(DenseChains, StandForTheirPartsAndChangeNoBit) {
 INSTANTIATE_TEST_SUITE_P(Models, DenseChains, ::testing::Values("llama", "qwen3", "mistral"),
                          [](const auto& test) { return std::string(test.param); });
 
+class ExpertsChains : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ExpertsChains, StandForTheirPartsAndChangeNoBit) {
+  TinyExecutor parts(GetParam(), {.device = "reference", .graphs = device::GraphSupport::kNone});
+  TinyExecutor chains(GetParam(), {.device = "chains", .graphs = device::GraphSupport::kNone});
+  EXPECT_EQ(Count(parts, ops::ExpertsChain::kName, ""), 0);
+  EXPECT_GT(Count(chains, ops::ExpertsChain::kName, ""), 0);
+  const Written expected = Generate(&parts);
+  EXPECT_EQ(expected.ids.size(), 6u);
+  EXPECT_EQ(Generate(&chains), expected);
+  const int64_t layers = chains.model->config().num_layers;
+  EXPECT_EQ(chains.queued().counts().eager["experts_chain"], 5 * layers);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExpertsChains, ::testing::Values("mixtral", "qwen3_moe", "olmoe"),
+                         [](const auto& test) { return std::string(test.param); });
+
 class WithoutChains : public ::testing::TestWithParam<const char*> {};
 
 // Norms behind blocks, biases, blocks in parallel, experts, scaled residuals of another kind: what
@@ -42,7 +60,7 @@ TEST_P(WithoutChains, KeepTheirParts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, WithoutChains,
-                         ::testing::Values("gemma2", "llama_bias", "cohere", "mixtral", "gpt2",
+                         ::testing::Values("gemma2", "llama_bias", "cohere", "gpt2", "gpt_oss",
                                            "deepseek_v3", "olmo2", "qwen3_fp8_block"),
                          [](const auto& test) { return std::string(test.param); });
 

@@ -7,6 +7,7 @@
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
 #include "ops/experts.h"
+#include "ops/experts_chain.h"
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
 #include "ops/group_quant.h"
@@ -37,12 +38,12 @@ struct OpList {
 };
 
 using AllOps =
-    OpList<Linear, DenseChain, GroupedLinear, Attention, LatentAttention, IndexScores, TopK, Norm,
-           QkNorm, GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap, Embedding,
-           GatherRows, ResolveTokens, RouteExperts, GroupExperts, ScaleExperts, CombineExperts,
-           FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate, SigmoidGateScaleAdd,
-           GaussianTopK, PredictStreams, CorrectStreams, LevelStreams, ShortConv, GatedDelta, Ssd,
-           SelectiveScan, Pool, PlaceTokens, Sample, SetCounts, ResolveRows, KeepDrawn, NextTokens,
-           KeepGuesses>;
+    OpList<Linear, DenseChain, ExpertsChain, GroupedLinear, Attention, LatentAttention, IndexScores,
+           TopK, Norm, QkNorm, GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap,
+           Embedding, GatherRows, ResolveTokens, RouteExperts, GroupExperts, ScaleExperts,
+           CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate,
+           SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams, LevelStreams,
+           ShortConv, GatedDelta, Ssd, SelectiveScan, Pool, PlaceTokens, Sample, SetCounts,
+           ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
 
 }  // namespace sluice::ops

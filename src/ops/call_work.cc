@@ -91,6 +91,17 @@ Need NeedOf(const DenseChain::Desc& desc, const DenseChain::Args& args, const St
   return {weights + BytesOfAll(args), 2.0 * static_cast<double>(args.attended.dims[0]) * numbers};
 }
 
+Need NeedOf(const ExpertsChain::Desc& desc, const ExpertsChain::Args& args, const StepSizes&) {
+  const double taken = static_cast<double>(desc.route.top_k) / desc.route.experts;
+  double weights = WeightBytes(*args.w_o) + WeightBytes(*args.w_router) +
+                   taken * (WeightBytes(*args.w_gate_up) + WeightBytes(*args.w_down));
+  if (args.w_qkv != nullptr) weights += WeightBytes(*args.w_qkv);
+  const double numbers = static_cast<double>(desc.hidden) *
+                         static_cast<double>(desc.attended + desc.route.experts + desc.qkv +
+                                             3 * desc.route.top_k * desc.width);
+  return {weights + BytesOfAll(args), 2.0 * numbers};
+}
+
 Need NeedOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, const StepSizes&) {
   const double experts = desc.experts;
   const double product = 2.0 * static_cast<double>(desc.each.n * desc.each.k);

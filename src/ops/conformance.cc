@@ -192,6 +192,7 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<QkNorm>{&RefQkNormSupports, &RefQkNorm}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Linear>{&RefLinearSupports, &RefLinear}));
   SLUICE_RETURN_IF_ERROR(run(Reference<DenseChain>{&RefDenseChainSupports, &RefDenseChain}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<ExpertsChain>{&RefExpertsChainSupports, &RefExpertsChain}));
   SLUICE_RETURN_IF_ERROR(run(Reference<RouteExperts>{&RefRouteExpertsSupports, &RefRouteExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<FakeBalanceExperts>{&RefFakeBalanceExpertsSupports, &RefFakeBalanceExperts}));

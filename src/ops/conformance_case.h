@@ -159,6 +159,7 @@ ConformanceCase<CorrectStreams> MakeCase(const CorrectStreams&, int number, Test
 ConformanceCase<LevelStreams> MakeCase(const LevelStreams&, int number, TestNoise& noise);
 ConformanceCase<Linear> MakeCase(const Linear&, int number, TestNoise& noise);
 ConformanceCase<DenseChain> MakeCase(const DenseChain&, int number, TestNoise& noise);
+ConformanceCase<ExpertsChain> MakeCase(const ExpertsChain&, int number, TestNoise& noise);
 ConformanceCase<RouteExperts> MakeCase(const RouteExperts&, int number, TestNoise& noise);
 ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int number,
                                              TestNoise& noise);

@@ -182,7 +182,7 @@ class Devices(unittest.TestCase):
         # Vectors of texts are pooled on the CPU alone: models that embed are refused elsewhere. No
         # product there takes rows as codes, so nothing makes them. Chains of products are for
         # devices on which ops take long to start beside what they do.
-        elsewhere = {"pool", "per_token_group_quant", "dense_chain"}
+        elsewhere = {"pool", "per_token_group_quant", "dense_chain", "experts_chain"}
         self.assertEqual({result["op"] for result in xpu["results"]} | elsewhere,
                          {result["op"] for result in cpu["results"]})
         self.assertEqual({result["cases"] for result in xpu["results"]}, {2})

@@ -14,6 +14,7 @@
 #include "ops/dense_chain.h"
 #include "ops/draft_tokens.h"
 #include "ops/embedding.h"
+#include "ops/experts_chain.h"
 #include "ops/group_quant.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
@@ -33,6 +34,10 @@ void RegisterCpuOps(ops::OpTable& table) {
                               .supports = &ops::RefDenseChainSupports,
                               .run = &ops::RefDenseChain,
                               .slow = &ops::PlainLoops<ops::DenseChain>});
+  table.Add<ops::ExpertsChain>({.name = "ref_experts_chain",
+                                .supports = &ops::RefExpertsChainSupports,
+                                .run = &ops::RefExpertsChain,
+                                .slow = &ops::PlainLoops<ops::ExpertsChain>});
   RegisterRopeKv(table);
   RegisterEmbedding(table);
   // Rows are copied once per sequence: nothing to gain beside the other ops.

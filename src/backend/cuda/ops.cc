@@ -8,6 +8,7 @@
 #include "backend/cuda/draft_tokens/impls.h"
 #include "backend/cuda/embedding/impls.h"
 #include "backend/cuda/experts/impls.h"
+#include "backend/cuda/experts_chain/impls.h"
 #include "backend/cuda/gate/impls.h"
 #include "backend/cuda/linear/grouped_impls.h"
 #include "backend/cuda/linear/impls.h"
@@ -28,6 +29,7 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterLinear(table);
   RegisterDenseChain(table);
   RegisterExperts(table);
+  RegisterExpertsChain(table);
   RegisterGroupedLinear(table);
   RegisterRopeKv(table);
   RegisterAttention(table);

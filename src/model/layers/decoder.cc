@@ -149,12 +149,14 @@ void Decoder::WireChains(const Binder& binder) {
   for (size_t i = 0; i < blocks_.size(); i += 2) {
     const Block& behind = blocks_[i + 1];
     const bool last = i + 2 == blocks_.size();
-    if (!attends(i) || !(last || attends(i + 2)) || !std::holds_alternative<Mlp>(behind.body))
-      continue;
+    if (!attends(i) || !(last || attends(i + 2))) continue;
     if (!behind.before.bound() || behind.keep.bound()) continue;
     const int layer = static_cast<int>(i / 2);
     if (config_.layers[layer].gate_deviations) continue;
-    blocks_[i].chain = Chain::Make(binder, layer, !last);
+    if (std::holds_alternative<Mlp>(behind.body))
+      blocks_[i].chain = Chain::Make(binder, layer, !last);
+    if (const auto* const experts = std::get_if<ExpertMlp>(&behind.body))
+      blocks_[i].chain = Chain::MakeOfExperts(binder, layer, !last, experts->counts_row());
   }
 }
 
@@ -357,7 +359,7 @@ Status Decoder::RunChain(ForwardContext& context, const DeviceBatch& batch, cons
   SLUICE_RETURN_IF_ERROR(std::get<Attention>(block.body).Mix(context, batch, a, pass.projected));
   const ops::Tensor middle = SumOf(block, a.hidden, outputs, pass);
   const ops::Tensor sum = SumOf(behind, middle, outputs, pass);
-  SLUICE_RETURN_IF_ERROR(block.chain(*context.stream, a, middle, sum));
+  SLUICE_RETURN_IF_ERROR(block.chain(context, batch, a, middle, sum));
   a.hidden = sum;
   ++pass.layer;
   pass.projected = block.chain.has_next();

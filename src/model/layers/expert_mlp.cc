@@ -29,6 +29,27 @@ int LayersWithExpertsBefore(const files::ModelConfig& config, int layer) {
 
 }  // namespace
 
+ops::RouteExperts::Desc RouteOf(const files::ExpertsConfig& experts) {
+  return {.scoring = ScoringOf(experts.score),
+          .experts = experts.count,
+          .top_k = experts.per_token,
+          .groups = experts.groups,
+          .groups_kept = experts.groups_kept,
+          .bias = experts.bias,
+          .renormalize = experts.renormalize,
+          .expert_scales = experts.scales,
+          .scale = experts.scale};
+}
+
+ops::Tensor RowOfCounts(const ops::Tensor& all, int row) {
+  if (all.empty() || row < 0) return {};
+  ops::Tensor numbers = all.Rows(row, 1);
+  numbers.rank = 1;
+  numbers.dims[0] = numbers.dims[1];
+  numbers.strides[0] = 1;
+  return numbers;
+}
+
 Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
   const files::ModelConfig& config = binder.config;
   const files::ExpertsConfig& experts = config.experts;
@@ -46,16 +67,7 @@ Result<ExpertMlp> ExpertMlp::Make(const Binder& binder, int layer) {
                             Norm::Make(binder, prefix + "router_norm", Norm::Of::kResidual));
     SLUICE_ASSIGN_OR_RETURN(mlp.norm_, Norm::Make(binder, prefix + "norm", Norm::Of::kResidual));
   }
-  SLUICE_ASSIGN_OR_RETURN(mlp.route_,
-                          binder.Bind<ops::RouteExperts>({.scoring = ScoringOf(experts.score),
-                                                          .experts = experts.count,
-                                                          .top_k = experts.per_token,
-                                                          .groups = experts.groups,
-                                                          .groups_kept = experts.groups_kept,
-                                                          .bias = experts.bias,
-                                                          .renormalize = experts.renormalize,
-                                                          .expert_scales = experts.scales,
-                                                          .scale = experts.scale}));
+  SLUICE_ASSIGN_OR_RETURN(mlp.route_, binder.Bind<ops::RouteExperts>(RouteOf(experts)));
   if (binder.options.fake_balance_experts) {
     SLUICE_ASSIGN_OR_RETURN(mlp.fake_balance_,
                             binder.Bind<ops::FakeBalanceExperts>(
@@ -88,15 +100,6 @@ Status ExpertMlp::Map(ForwardContext& context, const DeviceBatch& batch,
                              .counts = RowOf(context.expert_counts)};
   if (!args.counts.empty()) args.counted = batch.query_start.Rows(batch.sequences(), 1);
   return map_(*context.stream, args);
-}
-
-ops::Tensor ExpertMlp::RowOf(const ops::Tensor& all) const {
-  if (all.empty() || counts_row_ < 0) return {};
-  ops::Tensor row = all.Rows(counts_row_, 1);
-  row.rank = 1;
-  row.dims[0] = row.dims[1];
-  row.strides[0] = 1;
-  return row;
 }
 
 Status ExpertMlp::Count(ForwardContext& context, const DeviceBatch& batch,

@@ -19,6 +19,13 @@
 
 namespace sluice::model::layers {
 
+// How a token's experts are found.
+ops::RouteExperts::Desc RouteOf(const files::ExpertsConfig& experts);
+
+// The numbers of one layer in a matrix of all layers that have experts; empty where that is, or
+// where the row is -1.
+ops::Tensor RowOfCounts(const ops::Tensor& all, int row);
+
 class ExpertMlp {
  public:
   static Result<ExpertMlp> Make(const Binder& binder, int layer);
@@ -28,15 +35,17 @@ class ExpertMlp {
   Status operator()(ForwardContext& context, const DeviceBatch& batch, const Activations& a,
                     const ops::Tensor& residual, const ops::Tensor& out) const;
 
+  // The layer's row of ForwardContext::expert_counts; -1: none of a head that guesses tokens.
+  int counts_row() const { return counts_row_; }
+
  private:
   // Experts become the slots that hold them, and who takes which is counted before.
   Status Map(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
-  // The numbers of this layer in a matrix of all layers that have experts; empty where that is.
-  ops::Tensor RowOf(const ops::Tensor& all) const;
+  ops::Tensor RowOf(const ops::Tensor& all) const { return RowOfCounts(all, counts_row_); }
   // Counts who takes which, of experts that the device does not put together itself.
   Status Count(ForwardContext& context, const DeviceBatch& batch, const Activations& a) const;
 
-  int counts_row_ = -1;      // of ForwardContext::expert_counts; none of a head that guesses tokens
+  int counts_row_ = -1;
   Norm router_norm_, norm_;  // of a.hidden; unbound: a.normed is as it has to be
   FusedLinear router_;
   ops::Bound<ops::RouteExperts> route_;

@@ -286,15 +286,18 @@ struct DenseChain {
     if (threadIdx.x == 0) Arrive(ready);
   }
 
-  // The sums of this warp's unit, of a stage whose number along k is `stage`.
-  __device__ __forceinline__ void Multiply(int stage, const ChainPlace& place, int to_stage) const {
+  // The sums of this warp's unit, of a stage whose number along k is `stage`. `by`: the scales of
+  // W's units, those that came with the stage if null.
+  __device__ __forceinline__ void Multiply(int stage, const ChainPlace& place, int to_stage,
+                                           const float* by) const {
     float* const to = sums + to_stage * ChainSumFloats(kTokens);
     const int unit = warp % 4;
     WaitBarrier(full + 8 * place.at, place.parity);
     if (lane < kTokens) {
       const float x = x_scales[lane * kChainUnitsMax + stage * kChainStageUnits + unit];
+      const float w = by == nullptr ? stage_scales[place.at * kChainStageUnits + unit] : by[unit];
       scales[to_stage * ChainScaleFloats(kTokens) + lane * kChainStageUnits + unit] =
-          __fmul_rn(x, stage_scales[place.at * kChainStageUnits + unit]);
+          __fmul_rn(x, w);
     }
     const uint64_t a = SwizzledOperand(
         __shfl_sync(~0u, ring + static_cast<uint32_t>(place.at * kChainStageBytes), 0));
@@ -323,6 +326,24 @@ struct DenseChain {
     }
   }
 
+  // A slab's stages, shared out among the warpgroups. `table`: the scales of W's units, or null.
+  __device__ __forceinline__ void MultiplySlab(int stages, const float* table, ChainPlace& place,
+                                               ChainPlace& piece) const {
+    const int group = __shfl_sync(~0u, warp / 4, 0);
+#pragma unroll 1
+    for (int s = 0; s < stages; s += kChainGroups) {
+      WaitBarrier(free + 8 * piece.at, piece.parity ^ 1);
+      if (s + group < stages) {
+        Multiply(s + group, place, piece.at * kChainGroups + group,
+                 table == nullptr ? nullptr : table + (s + group) * kChainStageUnits);
+      }
+      __syncwarp();
+      if (lane == 0) Arrive(done + 8 * piece.at);
+      piece.Advance(1, kChainPieces);
+      place.Advance(min(kChainGroups, stages - s), p.stages);
+    }
+  }
+
   __device__ void MultiplyAll() {
     ChainPlace place, piece;
     unsigned long long before = 0;
@@ -332,20 +353,8 @@ struct DenseChain {
     for (int i = 0; i < p.phase_count; ++i) {
       const ChainPhase& phase = p.phases[i];
       TakeRows(phase, i, before);
-      const int stages = phase.k / kChainStageK;
-      ForSlabs(phase, [&](int, int) {
-#pragma unroll 1
-        for (int s = 0; s < stages; s += kChainGroups) {
-          WaitBarrier(free + 8 * piece.at, piece.parity ^ 1);
-          if (s + group < stages) {
-            Multiply(s + group, place, piece.at * kChainGroups + group);
-          }
-          __syncwarp();
-          if (lane == 0) Arrive(done + 8 * piece.at);
-          piece.Advance(1, kChainPieces);
-          place.Advance(min(kChainGroups, stages - s), p.stages);
-        }
-      });
+      ForSlabs(phase,
+               [&](int, int) { MultiplySlab(phase.k / kChainStageK, nullptr, place, piece); });
     }
   }
 
@@ -415,33 +424,40 @@ struct DenseChain {
     }
   }
 
+  // Says that this thread block has written what a phase gives. A whole warp, which wrote it.
+  __device__ __forceinline__ void ArriveForAll() const {
+    __syncwarp();
+    if (lane == 0) {
+      asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(&chain_arrivals), "l"(1ull)
+                   : "memory");
+    }
+  }
+
+  __device__ void FinishPhase(const ChainPhase& phase, ChainPlace& piece, uint32_t& parity) const {
+    float gate[kLaneTokens] = {};
+    T next[kLaneTokens];
+    AskResidual(phase, static_cast<int>(blockIdx.x) * kChainSlab, next);
+    WaitBarrier(ready, parity);
+    parity ^= 1;
+    ForSlabs(phase, [&](int row, int part) {
+      T residual[kLaneTokens];
+#pragma unroll
+      for (int t = 0; t < kLaneTokens; ++t) residual[t] = next[t];
+      AskResidual(phase, row + static_cast<int>(gridDim.x) * kChainSlab, next);
+      float sum[kLaneTokens] = {};
+      AddSlab(phase.k / kChainStageK, piece, sum);
+      WriteSlab(phase, row, part, sum, residual, gate);
+    });
+  }
+
   __device__ void FinishAll() {
     ChainPlace piece;
     uint32_t parity = 0;
     WaitForInputs();
 #pragma unroll 1
     for (int i = 0; i < p.phase_count; ++i) {
-      const ChainPhase& phase = p.phases[i];
-      float gate[kLaneTokens] = {};
-      T next[kLaneTokens];
-      AskResidual(phase, static_cast<int>(blockIdx.x) * kChainSlab, next);
-      WaitBarrier(ready, parity);
-      parity ^= 1;
-      ForSlabs(phase, [&](int row, int part) {
-        T residual[kLaneTokens];
-#pragma unroll
-        for (int t = 0; t < kLaneTokens; ++t) residual[t] = next[t];
-        AskResidual(phase, row + static_cast<int>(gridDim.x) * kChainSlab, next);
-        float sum[kLaneTokens] = {};
-        AddSlab(phase.k / kChainStageK, piece, sum);
-        WriteSlab(phase, row, part, sum, residual, gate);
-      });
-      if (i + 1 == p.phase_count) return;
-      __syncwarp();
-      if (lane == 0) {
-        asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(&chain_arrivals), "l"(1ull)
-                     : "memory");
-      }
+      FinishPhase(p.phases[i], piece, parity);
+      if (i + 1 < p.phase_count) ArriveForAll();
     }
   }
 

@@ -1,6 +1,7 @@
 #include "backend/cuda/linear/f8_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/cuda/linear/f8_kernel_list.h"
 
@@ -28,9 +29,25 @@ constexpr T DivideUp(T a, T b) {
 // Experts that have rows, if as many as can do; a product that is not grouped has one.
 int64_t Served(const F8Shape& shape) { return std::clamp<int64_t>(shape.experts, 1, shape.m); }
 
+// How many tiles of `tokens` the rows of one expert make, on average, where each row falls to it by
+// chance: an expert with a few more than a tile holds begins another, which reads its weights
+// again. So as many experts with as many tokens each as a tile holds make half as many tiles more.
+double TilesOfExpert(double rows, int tokens) {
+  constexpr double kMany = 256.0;  // of which half a tile is left over
+  if (rows > kMany) return rows / tokens + 0.5;
+  double chance = std::exp(-rows), above = 1.0, tiles = 0.0;  // of exactly `count`; of more
+  for (int count = 0; above > 1e-6; ++count) {
+    above -= chance;
+    if (count % tokens == 0) tiles += above;
+    chance *= rows / (count + 1);
+  }
+  return tiles;
+}
+
 int64_t TokenTiles(const F8Kernel& kernel, const F8Shape& shape) {
-  const int64_t served = Served(shape);
-  return served * DivideUp<int64_t>(DivideUp<int64_t>(shape.m, served), kernel.tokens);
+  if (shape.experts == 0) return DivideUp<int64_t>(shape.m, kernel.tokens);
+  const double rows = static_cast<double>(shape.m) / shape.experts;
+  return std::max<int64_t>(1, std::llround(shape.experts * TilesOfExpert(rows, kernel.tokens)));
 }
 
 // How many tiles the thread block with the most of them makes, where `clusters` run.

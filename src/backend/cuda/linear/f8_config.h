@@ -31,7 +31,7 @@ struct F8Plan {
   const F8Kernel* kernel = nullptr;
   int rows = 0;  // of W in a tile, a multiple of kF8RowsStep
   int row_tiles = 0;
-  int token_tiles = 0;  // of a grouped product: as if its experts had equally many rows
+  int token_tiles = 0;  // of a grouped product: on average
   unsigned blocks = 0;  // of the grid, a multiple of the cluster
   int stages = 0, stage_bytes = 0, shared_bytes = 0;
 };

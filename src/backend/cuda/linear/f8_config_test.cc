@@ -56,6 +56,7 @@ TEST(F8Config, GroupedProductsTakeTheKernelForTheirExpertsRows) {
   };
   EXPECT_EQ(tokens_of(8), 8);
   EXPECT_LE(tokens_of(1024), 16);
+  EXPECT_EQ(tokens_of(16 * 128), 32);  // half of the experts have more than 16
   EXPECT_GE(tokens_of(32768), 128);
 }
 
