@@ -1,6 +1,7 @@
 #include "weights/derived_matrix.h"
 
 #include "base/str_cat.h"
+#include "weights/scales.h"
 
 namespace sluice::weights {
 
