@@ -1,15 +1,3 @@
-# sluice_source_dir(<sources...>): tells those sources that ask for it, or whose fixture may, where the
-# checkout lies. The others' compiler calls are the same in every checkout, so that the compiler cache serves
-# them all.
-function(sluice_source_dir)
-  foreach(source ${ARGN})
-    file(STRINGS ${source} uses REGEX "SLUICE_SOURCE_DIR|_fixture\\.h" LIMIT_COUNT 1)
-    if(uses)
-      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    endif()
-  endforeach()
-endfunction()
-
 # sluice_folder(NAME DEPENDS <folders...> LIBRARIES <targets...> [OBJECT])
 #
 # One folder of src/ is one target. Its sources are the *.cc beside the call and below it, as far as no
@@ -80,6 +68,7 @@ function(sluice_folder name)
     target_compile_options(${target}_fixture PRIVATE -O0)
     list(APPEND ARG_TEST_DEPENDS ${name}/fixture)
   endif()
+  list(APPEND ARG_TEST_DEPENDS base/fixture)
   if(SLUICE_TESTS AND tests AND name MATCHES "${SLUICE_UNIT_TESTS}")
     add_executable(${target}_test ${tests})
     target_link_libraries(${target}_test PRIVATE ${target} sluice_flags GTest::gmock GTest::gtest_main)
@@ -94,14 +83,12 @@ function(sluice_folder name)
     # A third of a sanitized test's time again is checks of the test's own arithmetic: 10.6 s with them and 7.0
     # without for src/exec/graph_runner_test.cc. The library has them, and the test those of addresses.
     set_target_properties(${target}_test PROPERTIES SLUICE_ADDRESSES_ONLY ON)
-    sluice_source_dir(${tests})
     add_test(NAME ${name} COMMAND ${target}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)
   endif()
   if(SLUICE_TESTS AND benches AND NOT SLUICE_SANITIZE)  # of no use for figures
     add_executable(${target}_bench ${benches})
     target_link_libraries(${target}_bench PRIVATE ${target} sluice_flags benchmark::benchmark_main)
-    sluice_source_dir(${benches})
     foreach(dependency ${ARG_TEST_DEPENDS})
       string(REPLACE "/" "_" dependency ${dependency})
       target_link_libraries(${target}_bench PRIVATE sluice_${dependency})

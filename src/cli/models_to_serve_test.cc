@@ -6,11 +6,13 @@
 #include <fstream>
 #include <map>
 
+#include "base/source_dir_fixture.h"
+
 namespace sluice::cli {
 namespace {
 
-const std::string kTiny = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/gguf/llama-F32.gguf";
-const std::string kOther = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/gguf/qwen2-F32.gguf";
+const std::string kTiny = SourceDir() + "/tests/golden/gguf/llama-F32.gguf";
+const std::string kOther = SourceDir() + "/tests/golden/gguf/qwen2-F32.gguf";
 
 EngineOptions Options() {
   EngineOptions options;

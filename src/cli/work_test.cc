@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/source_dir_fixture.h"
 #include "cli/bench_ceilings.h"
 
 namespace sluice::cli {
@@ -224,7 +225,7 @@ TEST(Share, IsNeededOverPossible) {
 
 TEST(Share, IsUnknownOfAModelWithExperts) {
   EngineOptions options;
-  options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/mixtral";
+  options.model = SourceDir() + "/tests/golden/models/mixtral";
   options.device = "cpu";
   options.threads = 1;
   const auto ceilings = FigureCeilings::Open(options);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "engine/engine_fixture.h"
 
 namespace sluice::engine {
@@ -15,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Json Cases() {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/beams.json");
+  std::ifstream file(SourceDir() + "/tests/golden/beams.json");
   EXPECT_TRUE(file.good());
   std::stringstream text;
   text << file.rdbuf();

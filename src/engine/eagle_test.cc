@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "engine/device_drafts_fixture.h"
 #include "files/test_files.h"
 
@@ -15,9 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Folder(const std::string& name) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
-}
+std::string Folder(const std::string& name) { return SourceDir() + "/tests/golden/drafts/" + name; }
 
 EngineOptions Options(int drafts, const std::string& head = "eagle3") {
   EngineOptions options = TinyOptions();

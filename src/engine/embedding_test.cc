@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "engine/engine_fixture.h"
 
 namespace sluice::engine {
@@ -16,11 +17,11 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Folder(const std::string& model) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/encoders/" + model;
+  return SourceDir() + "/tests/golden/encoders/" + model;
 }
 // The same checkpoint as llama.cpp's converter writes it.
 std::string Gguf(const std::string& model) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/encoders_gguf/" + model + "-F32.gguf";
+  return SourceDir() + "/tests/golden/encoders_gguf/" + model + "-F32.gguf";
 }
 
 // Of a number of a vector.

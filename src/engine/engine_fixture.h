@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/source_dir_fixture.h"
 #include "sluice/engine.h"
 
 namespace sluice::engine {
@@ -92,7 +93,7 @@ class Answer {
 
 inline EngineOptions TinyOptions(const std::string& model = "llama") {
   EngineOptions options;
-  options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + model;
+  options.model = SourceDir() + "/tests/golden/models/" + model;
   options.device = "cpu";
   options.threads = 1;
   options.max_model_len = 128;

@@ -1,6 +1,7 @@
 // Logits processors of an embedder, through the whole engine over tiny checkpoints: what they see,
 // what their changes do, that nobody beside them notices, and that one that fails fails alone.
 #include "sluice/logits_processor.h"
+#include "base/source_dir_fixture.h"
 
 #include <algorithm>
 #include <atomic>
@@ -301,7 +302,7 @@ TEST(LogitsProcessors, AreRefusedWhereNothingIsDrawn) {
   EXPECT_EQ(Ask(*engine, request)->prompt.size(), kPrompt.size());
   EXPECT_EQ(calls, 0);
   EngineOptions encoder = TinyOptions();
-  encoder.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/encoders/bert";
+  encoder.model = SourceDir() + "/tests/golden/encoders/bert";
   encoder.max_model_len = 0;
   encoder.max_batch_tokens = 256;
   encoder.kv_dtype = "auto";

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/source_dir_fixture.h"
 #include "experts/loads.h"
 
 namespace sluice::engine {
@@ -46,7 +47,7 @@ Kinds Exported() {
 // The rows "| `name` | kind | ..." of the page, above those that the server adds.
 Kinds Documented() {
   Kinds kinds;
-  std::ifstream page(SLUICE_SOURCE_DIR "/docs/metrics.md");
+  std::ifstream page(SourceDir() + "/docs/metrics.md");
   for (std::string line; std::getline(page, line);) {
     if (line == "The server adds:") break;
     std::istringstream words(line);

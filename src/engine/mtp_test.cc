@@ -3,6 +3,7 @@
 // head that has learned what its model draws are right.
 #include <algorithm>
 
+#include "base/source_dir_fixture.h"
 #include "engine/device_drafts_fixture.h"
 
 namespace sluice::engine {
@@ -71,7 +72,7 @@ TEST_F(Mtp, MostDraftsAreRight) {
 // The same model with a second head, for the draft behind the first one's.
 EngineOptions TwoHeads(int drafts) {
   EngineOptions options = Options(drafts);
-  options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/mimo_heads";
+  options.model = SourceDir() + "/tests/golden/drafts/mimo_heads";
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <thread>
 
+#include "base/source_dir_fixture.h"
 #include "engine/step.h"
 #include "exec/executor_fixture.h"
 #include "sluice/limits.h"
@@ -191,8 +192,7 @@ class Rig {
   int64_t blocks_ = 0;
   Metrics metrics_{"tiny"};
   std::unique_ptr<TextModelImpl> text_ = std::move(
-      TextModelImpl::Make(
-          files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
+      TextModelImpl::Make(files::OpenText(SourceDir() + "/tests/golden/models/llama").value())
           .value());
   const Constraints constraints_{text_->tokenizer(), 320, {2}};
   std::mutex mutex_;

@@ -3,14 +3,13 @@
 // than where a draft has to be what is drawn.
 #include <cmath>
 
+#include "base/source_dir_fixture.h"
 #include "engine/device_drafts_fixture.h"
 
 namespace sluice::engine {
 namespace {
 
-std::string Folder(const std::string& name) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
-}
+std::string Folder(const std::string& name) { return SourceDir() + "/tests/golden/drafts/" + name; }
 
 // The head guesses 112 of 128 tokens.
 EngineOptions Eagle(const std::string& verify) {

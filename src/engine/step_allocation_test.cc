@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/allocation_fixture.h"
+#include "base/source_dir_fixture.h"
 #include "engine/step.h"
 #include "exec/null_model_fixture.h"
 
@@ -117,8 +118,7 @@ class Rig {
                            [this](const model::DeviceBatch& batch) { Between(batch); }};
   Metrics metrics_{"null"};
   std::unique_ptr<TextModelImpl> text_ = std::move(
-      TextModelImpl::Make(
-          files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
+      TextModelImpl::Make(files::OpenText(SourceDir() + "/tests/golden/models/llama").value())
           .value());
   std::unique_ptr<TextWorkers> workers_;
   std::unique_ptr<StepLoop> loop_;

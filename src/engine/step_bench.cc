@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/source_dir_fixture.h"
 #include "base/str_cat.h"
 #include "engine/step.h"
 #include "exec/null_model_fixture.h"
@@ -44,10 +45,9 @@ class Rig {
                .extra_rows = std::max(16, sequences * drafts),
                .drafts = drafts},
               [this](const model::DeviceBatch& batch) { Between(batch.tokens(), batch.rows()); }),
-        text_(std::move(TextModelImpl::Make(files::OpenText(std::string(SLUICE_SOURCE_DIR) +
-                                                            "/tests/golden/models/llama")
-                                                .value())
-                            .value())) {
+        text_(std::move(
+            TextModelImpl::Make(files::OpenText(SourceDir() + "/tests/golden/models/llama").value())
+                .value())) {
     samples_.reserve(kWarmUp + kSteps);
     schedule::SchedulerOptions options;
     options.max_num_seqs = sequences;

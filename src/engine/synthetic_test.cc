@@ -2,6 +2,7 @@
 // and of the device, and every answer says so.
 #include <cmath>
 
+#include "base/source_dir_fixture.h"
 #include "engine/device_drafts_fixture.h"
 
 namespace sluice::engine {
@@ -78,7 +79,7 @@ TEST(Synthetic, OthersDoNotSpeakOfIt) {
 TEST(Synthetic, HeadsWithoutFilesDraft) {
   for (const char* const head : {"eagle", "eagle3", "eagle3:48", "block", "dflash"}) {
     EngineOptions options = TinyOptions();
-    options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/target";
+    options.model = SourceDir() + "/tests/golden/drafts/target";
     options.speculate = "none";
     Request request = TinyRequest(RandomPrompt(9, 5), 40);
     const auto expected = Of(*Ask(*OpenTiny(options), request));

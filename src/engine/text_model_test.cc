@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/source_dir_fixture.h"
 #include "files/model_files.h"
 
 namespace sluice::engine {
@@ -12,8 +13,7 @@ namespace {
 constexpr const char* kTools = R"([{"type":"function","function":{"name":"f"}}])";
 
 std::unique_ptr<TextModelImpl> WithTemplate(const std::string& source) {
-  files::ModelFiles files =
-      files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value();
+  files::ModelFiles files = files::OpenText(SourceDir() + "/tests/golden/models/llama").value();
   files.chat_template = source;
   return std::move(TextModelImpl::Make(std::move(files)).value());
 }
@@ -73,8 +73,7 @@ TEST(TextModel, TextWorkThatWasGivenUpEnds) {
 
 // A vocabulary may have pieces of a megabyte, and a request hundreds of thousands of ids.
 TEST(TextModel, TheTextOfARequestsIdsIsBounded) {
-  files::ModelFiles files =
-      files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value();
+  files::ModelFiles files = files::OpenText(SourceDir() + "/tests/golden/models/llama").value();
   files.tokenizer.pieces.back() = std::string(1u << 20, 'a');
   const auto last = static_cast<int32_t>(files.tokenizer.pieces.size() - 1);
   const auto model = TextModelImpl::Make(std::move(files)).value();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/source_dir_fixture.h"
 #include "engine/health.h"
 #include "files/model_files.h"
 
@@ -37,8 +38,7 @@ class TextWorkersTest : public testing::Test {
   }
 
   const std::unique_ptr<TextModelImpl> text_ =
-      TextModelImpl::Make(
-          files::OpenText(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/llama").value())
+      TextModelImpl::Make(files::OpenText(SourceDir() + "/tests/golden/models/llama").value())
           .value();
   Metrics metrics_{"llama"};
 };

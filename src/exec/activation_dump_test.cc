@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/source_dir_fixture.h"
 #include "exec/local_runner.h"
 #include "files/safetensors.h"
 
@@ -45,7 +46,7 @@ class DumpedSteps : public ::testing::Test {
 
   static EngineOptions Options(const std::string& model) {
     EngineOptions options;
-    options.model = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + model;
+    options.model = SourceDir() + "/tests/golden/models/" + model;
     options.device = "cpu";
     options.threads = 1;
     options.max_model_len = 64;

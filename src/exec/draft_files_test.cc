@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "base/source_dir_fixture.h"
 #include "files/safetensors.h"
 #include "files/safetensors_writer.h"
 #include "files/test_files.h"
@@ -14,9 +15,7 @@
 namespace sluice::exec {
 namespace {
 
-std::string Folder(const std::string& name) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
-}
+std::string Folder(const std::string& name) { return SourceDir() + "/tests/golden/drafts/" + name; }
 
 // Whether the head of eagle3, with this embedding put beside it, is loaded with it.
 bool LoadsEmbedding(const files::FileTensor& table, std::span<const std::byte> bytes) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/source_dir_fixture.h"
 #include "batch/draft_tree.h"
 #include "exec/executor_fixture.h"
 #include "ops/host_array.h"
@@ -170,8 +171,7 @@ TEST_P(DraftTrees, PenaltiesFollowTheBranch) {
 // States go on from one token, and what an indexer chooses is chosen of a chain.
 TEST(TakesDraftTrees, NeitherStatesNorListedPositionsDo) {
   const auto takes = [](const std::string& name) {
-    const auto files =
-        files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value();
+    const auto files = files::OpenModel(SourceDir() + "/tests/golden/models/" + name).value();
     return model::TakesDraftTrees(files.config, *OpenTestDevice("cpu"), {});
   };
   for (const char* name : {"llama", "gemma4_e", "gemma3n", "deepseek_v2", "qwen3_moe"})

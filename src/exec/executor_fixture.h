@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/source_dir_fixture.h"
 #include "batch/mask_fixture.h"
 #include "device/resolver.h"
 #include "exec/executor.h"
@@ -74,8 +75,7 @@ struct TinyOptions {
 // Everything below an executor.
 struct TinyExecutor {
   explicit TinyExecutor(const std::string& name, TinyOptions tiny = {}) {
-    files = std::move(
-        files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name).value());
+    files = std::move(files::OpenModel(SourceDir() + "/tests/golden/models/" + name).value());
     device = OpenTestDevice(tiny.device);
     model::ModelOptions options;
     options.max_tokens = 128;

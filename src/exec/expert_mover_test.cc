@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/source_dir_fixture.h"
 #include "base/str_cat.h"
 #include "exec/executor_fixture.h"
 
@@ -20,8 +21,7 @@ const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 20, 98, 13, 12, 99, 7, 31, 
 
 // `step_bytes`: so few that experts take several steps to move.
 ExpertRanks RanksOf(const std::string& name, int ranks, int redundant, size_t step_bytes) {
-  const auto files =
-      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name);
+  const auto files = files::OpenModel(SourceDir() + "/tests/golden/models/" + name);
   EngineOptions options;
   options.expert_ranks = ranks;
   options.redundant_experts = redundant;
@@ -250,7 +250,7 @@ struct Watched {
 class WatchedExperts : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(WatchedExperts, NeverLieWhereTheMapDoesNotSaySo) {
-  const std::string path = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + GetParam();
+  const std::string path = SourceDir() + "/tests/golden/" + GetParam();
   EngineOptions options;
   options.expert_ranks = 2;
   options.expert_migration_bytes = "3001";
@@ -293,8 +293,7 @@ INSTANTIATE_TEST_SUITE_P(Models, WatchedExperts,
 
 TEST(ExpertRanks, OptionsThatDoNotFitAreRefused) {
   const auto config = [](const char* name) {
-    return files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + name)
-        ->config;
+    return files::OpenModel(SourceDir() + "/tests/golden/models/" + name)->config;
   };
   EngineOptions options;
   EXPECT_EQ(ExpertRanksOf(config("llama"), options)->slots(), 0);

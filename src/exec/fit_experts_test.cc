@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "base/source_dir_fixture.h"
 #include "base/str_cat.h"
 #include "exec/experts_on.h"
 #include "exec/local_runner.h"
@@ -28,8 +29,7 @@ class FitExperts : public ::testing::Test {
   }
 
   static files::ModelFiles Files() {
-    return files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/gpt_oss")
-        .value();
+    return files::OpenModel(SourceDir() + "/tests/golden/models/gpt_oss").value();
   }
   static EngineOptions Options(const std::string& experts_on, const std::string& kv_memory) {
     EngineOptions options;

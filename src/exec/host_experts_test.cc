@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/source_dir_fixture.h"
 #include "exec/executor_fixture.h"
 #include "exec/experts_on.h"
 
@@ -49,8 +50,7 @@ std::vector<std::vector<Drawn>> Generate(TinyExecutor* tiny, int steps, int sequ
 }
 
 std::vector<int> AllLayers(const std::string& model) {
-  return ExpertLayers(
-      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/" + model)->config);
+  return ExpertLayers(files::OpenModel(SourceDir() + "/tests/golden/models/" + model)->config);
 }
 
 TinyExecutor Open(const std::string& model, const std::string& device, std::vector<int> layers) {
@@ -169,8 +169,7 @@ TEST(HostExpertsOnADevice, ACallThatFailsEndsTheStepBehindItToo) {
 }
 
 TEST(HostExpertsOnADevice, TakeNothingOfItsMemoryForTheirWeights) {
-  const auto files =
-      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();
+  const auto files = files::OpenModel(SourceDir() + "/tests/golden/models/qwen3_moe").value();
   const auto device = OpenTestDevice("pinned"), host = OpenTestDevice("cpu");
   const std::vector<int> layers = AllLayers("qwen3_moe");
   const size_t all = model::PlanWeights(files, *device, DType::kF32)->bytes;
@@ -186,8 +185,7 @@ TEST(HostExpertsOnADevice, TakeNothingOfItsMemoryForTheirWeights) {
 }
 
 TEST(HostExpertsOnADevice, HaveBuffersThatGrowWithAStep) {
-  const auto files =
-      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();
+  const auto files = files::OpenModel(SourceDir() + "/tests/golden/models/qwen3_moe").value();
   const auto host = OpenTestDevice("cpu");
   model::ModelOptions options{.max_tokens = 1024, .host = host.get()};
   EXPECT_EQ(model::HostExpertBuffers(files.config, options), 0u) << "no layer is there";
@@ -204,8 +202,7 @@ TEST(HostExpertsOnADevice, HaveBuffersThatGrowWithAStep) {
 }
 
 TEST(HostExpertsOnADevice, NeedPinnedMemory) {
-  const auto files =
-      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models/qwen3_moe").value();
+  const auto files = files::OpenModel(SourceDir() + "/tests/golden/models/qwen3_moe").value();
   const auto device = OpenTestDevice("plain"), host = OpenTestDevice("cpu");
   const std::vector<int> layers = AllLayers("qwen3_moe");
   const model::ModelOptions options{.host_layers = layers, .host = host.get()};

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/source_dir_fixture.h"
 #include "exec/local_runner.h"
 
 namespace sluice::exec {
@@ -27,8 +28,7 @@ EngineOptions Options() {
 }
 
 Result<MemoryPlan> Plan(const EngineOptions& options) {
-  files::ModelFiles files =
-      files::OpenModel(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/target").value();
+  files::ModelFiles files = files::OpenModel(SourceDir() + "/tests/golden/drafts/target").value();
   files.config.context_length = kDeclared;
   return LocalRunner::Plan(files, {}, options);
 }

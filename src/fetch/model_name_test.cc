@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/source_dir_fixture.h"
 #include "fetch/file_name.h"
 
 namespace sluice::fetch {
@@ -36,7 +37,7 @@ TEST(ModelNameTest, ANameOfTheCatalogueIsItsEntry) {
 }
 
 TEST(ModelNameTest, TheDemoModelIsTheOneThatTheScriptsGet) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/scripts/lib/model.sh");
+  std::ifstream file(SourceDir() + "/scripts/lib/model.sh");
   const std::string script((std::istreambuf_iterator<char>(file)), {});
   const CatalogueEntry& demo = Catalogue().front();
   const std::string version(demo.wheel.substr(demo.package.size() + 1, 5));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "files/hf_mamba.h"
 #include "files/mapped_file.h"
 #include "files/model_config.h"
@@ -111,7 +112,7 @@ void ExpectRead(const Json& config, const std::string& model, const Json::json_p
 }
 
 TEST(ConfigKeys, WhatNobodyReadsChangesNothing) {
-  const std::string folder = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/models";
+  const std::string folder = SourceDir() + "/tests/golden/models";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     for (const char* name : {"config.json", "config.v4.json"}) {
       const auto text = ReadTextFile(entry.path() / name, kConfigBytesMax);

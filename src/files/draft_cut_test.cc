@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/source_dir_fixture.h"
 #include "files/eagle_files.h"
 #include "files/model_files.h"
 #include "files/test_files.h"
@@ -17,9 +18,7 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using testing::TempFolder;
 
-std::string Golden(const std::string& name) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + name;
-}
+std::string Golden(const std::string& name) { return SourceDir() + "/tests/golden/" + name; }
 
 bool SameRow(const FileTensor& a, size_t row_a, const FileTensor& b, size_t row_b) {
   const size_t bytes = a.data.size() / static_cast<size_t>(a.shape[0]);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/source_dir_fixture.h"
 #include "files/gguf.h"
 #include "files/mapped_file.h"
 #include "files/model_config.h"
@@ -18,7 +19,7 @@ constexpr int kSeedsMin = 5;
 template <class Check>
 void ForEachSeed(const std::string& target, Check&& check) {
   int seeds = 0;
-  const std::string folder = std::string(SLUICE_SOURCE_DIR) + "/tests/fuzz/" + target;
+  const std::string folder = SourceDir() + "/tests/fuzz/" + target;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     ++seeds;
     EXPECT_LE(entry.file_size(), kSeedBytesMax) << entry.path();

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/source_dir_fixture.h"
 #include "server/routes_fixture.h"
 
 namespace sluice::server {
@@ -15,7 +16,7 @@ using Kinds = std::map<std::string, std::string>;  // by metric: "gauge", "count
 
 Kinds Documented() {
   Kinds kinds;
-  std::ifstream page(SLUICE_SOURCE_DIR "/docs/metrics.md");
+  std::ifstream page(SourceDir() + "/docs/metrics.md");
   bool server = false;
   for (std::string line; std::getline(page, line);) {
     server = server || line == "The server adds:";

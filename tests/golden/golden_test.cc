@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "model/load_model.h"
 #include "model_runner.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr double kTolerance = 1e-4;
 
-std::string Folder() { return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/"; }
+std::string Folder() { return SourceDir() + "/tests/golden/"; }
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

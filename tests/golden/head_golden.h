@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "model_runner.h"
 
 namespace sluice::golden {
@@ -30,7 +31,7 @@ class HeadGolden : public ::testing::TestWithParam<const char*> {
     std::memcpy(log_probs_.data(), bytes.data(), bytes.size());
   }
   static std::string Folder(const std::string& name) {
-    return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/drafts/" + name;
+    return SourceDir() + "/tests/golden/drafts/" + name;
   }
   static std::string Read(const std::string& name) {
     std::ifstream file(Folder(GetParam()) + "/" + name, std::ios::binary);

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "model/load_model.h"
 #include "model_runner.h"
 
@@ -26,7 +27,7 @@ constexpr double kBf16Tolerance = 0.04, kF16Tolerance = 0.005;
 class MtpGolden : public ::testing::Test {
  protected:
   explicit MtpGolden(const std::string& name = "models/mimo", int heads = 1)
-      : folder_(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + name), heads_(heads) {
+      : folder_(SourceDir() + "/tests/golden/" + name), heads_(heads) {
     const Json expected = *ParseJson(Read("expected.json"), "expected.json");
     prompt_ = expected["prompt"].get<std::vector<int>>();
     next_.assign(prompt_.begin() + 1, prompt_.end());

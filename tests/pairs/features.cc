@@ -1,4 +1,5 @@
 #include "features.h"
+#include "base/source_dir_fixture.h"
 
 #include <unistd.h>
 
@@ -404,7 +405,7 @@ void AddLives(std::vector<Feature>* list) {
 class Models {
  public:
   Models() {
-    const fs::path golden = fs::path(SLUICE_SOURCE_DIR) / "tests/golden";
+    const fs::path golden = fs::path(SourceDir()) / "tests/golden";
     for (const char* part : {"models/llama", "models/gemma3", "models/qwen3_next",
                              "models/qwen3_moe", "models/mimo", "drafts"}) {
       for (const auto& entry : fs::recursive_directory_iterator(golden / part)) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/source_dir_fixture.h"
 #include "base/str_cat.h"
 #include "features.h"
 
@@ -328,7 +329,7 @@ std::string Markdown() {
 }
 
 TEST_F(Pairs, StandInTheDocument) {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/docs/pairs.md");
+  std::ifstream file(SourceDir() + "/docs/pairs.md");
   std::ostringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), Markdown()) << "write it anew: sluice_pairs_test --markdown docs/pairs.md";

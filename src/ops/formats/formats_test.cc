@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/source_dir_fixture.h"
 #include "ops/formats/format.h"
 #include "ops/formats/rows.h"
 
@@ -27,7 +28,7 @@ class Golden : public testing::TestWithParam<DType> {};
 TEST_P(Golden, DequantizesToTheBit) {
   const DType dtype = GetParam();
   const std::string path =
-      std::string(SLUICE_SOURCE_DIR "/tests/golden/formats/") + std::string(Name(dtype)) + ".bin";
+      SourceDir() + "/tests/golden/formats/" + std::string(Name(dtype)) + ".bin";
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   ASSERT_FALSE(bytes.empty()) << path;

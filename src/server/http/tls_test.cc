@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/source_dir_fixture.h"
+
 namespace sluice::server {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kFolder = std::string(SLUICE_SOURCE_DIR) + "/tests/golden/tls/";
+const std::string kFolder = SourceDir() + "/tests/golden/tls/";
 
 Status Load(const std::string& cert, const std::string& key) {
   return Tls::Load(kFolder + cert, kFolder + key).status();
