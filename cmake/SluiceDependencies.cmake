@@ -30,6 +30,12 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all $<$<BOOL:$<TARGET_PROPERTY:SLUICE_ADDRESSES_ONLY>>:-fno-sanitize=undefined>)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+  # Debug information makes programs of half a gigabyte: 3 s of the processor instead of 13 for
+  # sluice_engine_test. What ships is linked as Debian's compiler does.
+  find_program(SLUICE_LLD ld.lld)
+  if(SLUICE_LLD)
+    target_link_options(sluice_flags INTERFACE -fuse-ld=lld)
+  endif()
 else()
   target_link_options(sluice_flags INTERFACE -static-libstdc++ -static-libgcc)
 endif()

@@ -11,7 +11,7 @@ BUILD_PACKAGES=(
 # shellcheck disable=SC2034
 TEST_PACKAGES=(
   git python3-venv libgtest-dev libgmock-dev libbenchmark-dev
-  clang-14 clang-format-14 libclang-rt-14-dev curl debian-handbook
+  clang-14 clang-format-14 libclang-rt-14-dev lld curl debian-handbook
   pocl-opencl-icd ocl-icd-libopencl1 intel-opencl-icd oclgrind chromium chromium-driver
 )
 
