@@ -464,10 +464,11 @@ class ServedPlacesTest(FramingCase):
         body = b'{"content": "%s", "return_token_strs": true}' % (b"a" * (1 << 20))
         data = request(b"Content-Length: %d" % len(body), b"Connection: close", body=body)
         with contextlib.ExitStack() as stack:
-            socks = [stack.enter_context(self.server.connect(60, 4096)) for _ in range(4)]
-            for sock in socks:
-                sock.sendall(data)
-                self.assertEqual(sock.recv(1), b"H")
+            socks = []
+            for _ in range(4):  # each opened when the one before is answered: one that says nothing is closed
+                socks.append(stack.enter_context(self.server.connect(300, 4096)))
+                socks[-1].sendall(data)
+                self.assertEqual(socks[-1].recv(1), b"H")
             self.assertEqual(self.status(LAST), 503)
             for sock in socks:
                 self.assertEqual([answer[0] for answer in replies(b"H" + read_all(sock))], [200])
