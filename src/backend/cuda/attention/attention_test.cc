@@ -273,6 +273,30 @@ TEST_P(AttentionSameness, SeveralTokensInTheShapeOfDecodeGiveTheBitsOfEachAlone)
   }
 }
 
+// Codes of the smallest numbers among them, which the kernel that streams multiplies as numbers
+// below the least normal one.
+TEST_P(AttentionSameness, EveryCodeOfF8IsTheSameNumberWhereItIsStreamed) {
+  if (desc_.kv.dtype != DType::kF8E4M3) GTEST_SKIP() << "it is about codes of F8";
+  uint32_t next = 1;
+  for (Array* const cache : {&k_, &v_}) {
+    std::byte* const codes = cache->tensor().data;
+    for (size_t i = 0; i < cache->Count(); ++i) {
+      next = next * 1664525u + 1013904223u;
+      const uint32_t value = next >> 24;
+      codes[i] = static_cast<std::byte>((value & 0x7fu) == 0x7fu ? 1u : value);  // no NaN
+    }
+  }
+  memory_->Write(kv_.k, k_);
+  memory_->Write(kv_.v, v_);
+  for (const int position : {699, 200}) {
+    const std::vector<std::byte> streamed = Streamed(0, position);
+    EXPECT_EQ(streamed, Run({{0, position, position + 1}})) << position;
+    const std::vector<std::byte> chunk = Run({{0, position - 9, position + 1}});
+    EXPECT_TRUE(std::equal(streamed.begin(), streamed.end(), chunk.end() - streamed.size()))
+        << position;
+  }
+}
+
 // Tables of sequences that share their pages: all splits together have no room for partial results,
 // so that a warp takes all splits of some of them.
 TEST_P(AttentionSameness, DecodeWithoutRoomForAllSplitsGivesTheBitsOfEachAlone) {

@@ -153,6 +153,13 @@ void ChooseStream(AttentionProducts products, const ops::Attention::Desc& desc,
   stream.thread_blocks = static_cast<unsigned>(blocks);
 }
 
+AttentionHeads HeadsOf(const ops::Attention::Desc& desc) {
+  return {.q_heads = desc.q_heads,
+          .kv_heads = desc.kv_heads,
+          .values = desc.head_dim,
+          .block_tokens = desc.kv.kernel_block_tokens};
+}
+
 }  // namespace
 
 std::string AttentionConfig::ToString() const {
@@ -197,11 +204,7 @@ AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attent
   ChooseKernel(products, desc, config);
   if (sizes.tokens == 0 || sizes.sequences == 0) return config;
   ChooseWide(products, desc, sizes, compute_units, config);
-  ShareWork({.q_heads = desc.q_heads,
-             .kv_heads = desc.kv_heads,
-             .values = desc.head_dim,
-             .block_tokens = desc.kv.kernel_block_tokens},
-            sizes, compute_units, config);
+  ShareWork(HeadsOf(desc), sizes, compute_units, config);
   if (!ChooseCluster(products, desc, sizes, compute_units, config))
     ChooseStream(products, desc, sizes, compute_units, config);
   // Each warp of the kernel that streams joins splits that have no room elsewhere.
@@ -222,11 +225,7 @@ AttentionConfig ConfigureAside(AttentionProducts products, const ops::Attention:
   AttentionConfig config;
   ChooseKernel(products, desc, config);
   if (sizes.tokens == 0 || sizes.sequences == 0) return config;
-  ShareWork({.q_heads = desc.q_heads,
-             .kv_heads = desc.kv_heads,
-             .values = desc.head_dim,
-             .block_tokens = desc.kv.kernel_block_tokens},
-            AsideSizes(sizes), compute_units, config);
+  ShareWork(HeadsOf(desc), AsideSizes(sizes), compute_units, config);
   return config;
 }
 

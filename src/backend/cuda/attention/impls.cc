@@ -8,6 +8,7 @@
 #include "backend/cuda/attention/plan.h"
 #include "backend/cuda/counters.h"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/narrow_map.h"
 
 namespace sluice::cuda {
 namespace {
@@ -44,18 +45,18 @@ bool BoxesAligned(const Attention::Desc& desc, const AttentionParams& p) {
   return scales(p.k_scale, p.k_scale_stride) && scales(p.v_scale, p.v_scale_stride);
 }
 
-// The rows of a page that the copy engine brings at a time, as a map of K or V.
+// The rows of a page that the copy engine brings at a time, as a map of K or V that `map` makes.
+using Map = Result<TensorMap>(const BoxedTensor&);
 Result<TensorMap> MapPages(const Attention::Desc& desc, const AttentionParams& p, const void* data,
-                           int64_t stride, int box_rows) {
+                           int64_t stride, int box_rows, Map& map) {
   const uint64_t number = static_cast<uint64_t>(KvBytes(desc));
   const uint64_t row = static_cast<uint64_t>(p.head_dim) * number;
   const auto of = [](auto count) { return static_cast<uint64_t>(count); };
-  return MapBoxes(
-      {.data = data,
-       .number_bytes = KvBytes(desc),
-       .dims = {of(p.head_dim), of(p.block_tokens), of(p.kv_heads), of(p.kernel_blocks)},
-       .strides = {row, row * of(p.block_tokens), of(stride) * number},
-       .box = {static_cast<uint32_t>(128 / number), static_cast<uint32_t>(box_rows), 1, 1}});
+  return map({.data = data,
+              .number_bytes = KvBytes(desc),
+              .dims = {of(p.head_dim), of(p.block_tokens), of(p.kv_heads), of(p.kernel_blocks)},
+              .strides = {row, row * of(p.block_tokens), of(stride) * number},
+              .box = {static_cast<uint32_t>(128 / number), static_cast<uint32_t>(box_rows), 1, 1}});
 }
 
 // What the maps of a layer's KV depend on beside the descriptor.
@@ -67,11 +68,11 @@ struct KvPlace {
 using KeptMaps = ops::LastValue<KvPlace, KvMaps>;
 
 Result<const KvMaps*> MapKv(const Attention::Desc& desc, const AttentionParams& p, int box_rows,
-                            KeptMaps& kept) {
+                            Map& map, KeptMaps& kept) {
   const auto make = [&]() -> Result<KvMaps> {
     KvMaps maps;
-    SLUICE_ASSIGN_OR_RETURN(maps.k, MapPages(desc, p, p.k, p.k_stride, box_rows));
-    SLUICE_ASSIGN_OR_RETURN(maps.v, MapPages(desc, p, p.v, p.v_stride, box_rows));
+    SLUICE_ASSIGN_OR_RETURN(maps.k, MapPages(desc, p, p.k, p.k_stride, box_rows, map));
+    SLUICE_ASSIGN_OR_RETURN(maps.v, MapPages(desc, p, p.v, p.v_stride, box_rows, map));
     return maps;
   };
   SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
@@ -79,30 +80,27 @@ Result<const KvMaps*> MapKv(const Attention::Desc& desc, const AttentionParams& 
   return maps;
 }
 
-Status LaunchStream(device::Stream& stream, const Attention::Desc& desc, const StreamConfig& config,
-                    const AttentionParams& p, KeptMaps& kept) {
-  SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps, MapKv(desc, p, kStreamBox, kept));
+// Launches the kernel of a configuration, of whichever kind.
+template <class Config, class... Params>
+Status LaunchConfigured(device::Stream& stream, const Config& config, const Params&... params) {
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  return Launch(stream, {config.module, config.function.c_str()}, shape, p, *maps);
+  return Launch(stream, {config.module, config.function.c_str()}, shape, params...);
 }
 
-Status LaunchCluster(device::Stream& stream, const StreamConfig& config, const AttentionParams& p) {
-  const LaunchShape shape = {.grid = {config.thread_blocks},
-                             .block = {static_cast<unsigned>(config.threads)},
-                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  return Launch(stream, {config.module, config.function.c_str()}, shape, p, Counters(stream));
+Status LaunchStream(device::Stream& stream, const Attention::Desc& desc, const StreamConfig& config,
+                    const AttentionParams& p, KeptMaps& kept) {
+  SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
+                          MapKv(desc, p, kStreamBox, MapNarrowBoxes, kept));
+  return LaunchConfigured(stream, config, p, *maps);
 }
 
 Status LaunchWide(device::Stream& stream, const Attention::Desc& desc, const WideConfig& config,
                   const AttentionParams& p, KeptMaps& kept) {
   SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
-                          MapKv(desc, p, std::min(p.block_tokens, kWideBlock), kept));
-  const LaunchShape shape = {.grid = {config.thread_blocks},
-                             .block = {static_cast<unsigned>(config.threads)},
-                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  return Launch(stream, {config.module, config.function.c_str()}, shape, p, *maps);
+                          MapKv(desc, p, std::min(p.block_tokens, kWideBlock), MapBoxes, kept));
+  return LaunchConfigured(stream, config, p, *maps);
 }
 
 template <AttentionProducts products>
@@ -146,12 +144,9 @@ Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
         Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
   }
   if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, desc, config.wide, p, maps.wide));
-  const LaunchShape shape = {.grid = {config.thread_blocks},
-                             .block = {static_cast<unsigned>(config.threads)},
-                             .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
-  if (!(streams && config.stream.all))
-    SLUICE_RETURN_IF_ERROR(Launch(stream, {config.module, config.function.c_str()}, shape, p));
-  if (streams && config.stream.joins) return LaunchCluster(stream, config.stream, p);
+  if (!(streams && config.stream.all)) SLUICE_RETURN_IF_ERROR(LaunchConfigured(stream, config, p));
+  if (streams && config.stream.joins)
+    return LaunchConfigured(stream, config.stream, p, Counters(stream));
   if (streams) SLUICE_RETURN_IF_ERROR(LaunchStream(stream, desc, config.stream, p, maps.streamed));
   const LaunchShape combine = {.grid = {config.combine_blocks},
                                .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))},

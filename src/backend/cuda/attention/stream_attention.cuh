@@ -1,10 +1,8 @@
 // Decode: the rows of one token and KV head, at most 8, which all see the same (sm_90). Each warp
-// takes one split after another by itself. It has a ring in shared memory that the copy engine
-// fills with boxes of 16 positions, those of K of a block of 64 and then those of V. A slot of the
-// ring has several, and as soon as they are read the next are asked for; this runs on into the
-// warp's next split, so that the memory never waits for a warp, nor a warp for another. Where a
-// step has fewer splits than warps, some warps of each thread block stand back and leave their
-// rings to the others. Codes are widened in registers.
+// takes one split after another by itself (stream_items.cuh), and its K and V out of a ring of its
+// own that is filled ahead (stream_ring.cuh). Where a step has fewer splits than warps, some warps
+// of each thread block stand back and leave their rings to the others. Codes are widened in
+// registers.
 //
 // Products with K have the query's rows on the left, as elsewhere; those with V have V there, whose
 // columns fill the 16 rows that a few heads would leave empty: half as many instructions and sums.
@@ -12,305 +10,97 @@
 // mma_attention.cuh, so a row's bits are the same there and here.
 #pragma once
 
-#include "backend/cuda/attention/kv_codes.cuh"
-#include "backend/cuda/attention/kv_maps.h"
-#include "backend/cuda/attention/walk.cuh"
-#include "backend/cuda/simt/bulk_copy.cuh"
+#include "backend/cuda/attention/stream_codes.cuh"
+#include "backend/cuda/attention/stream_ring.cuh"
 #include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/element.cuh"
-#include "backend/cuda/simt/mma.cuh"
 
 namespace sluice::cuda {
 
 template <class T, class Activation, KvForm kForm, int kDim>
 struct StreamAttention {
-  static constexpr bool kCodes = kForm != KvForm::kPlain;
-  static constexpr int kWarps = kStreamWarps, kBlock = 64, kBox = kStreamBox;
-  static constexpr int kParts = kBlock / kBox;
-  static constexpr int kBlocksPerSplit = kSplitTokens / kBlock;
+  using Ring = StreamRing<kForm, kDim>;
+  using Items = typename Ring::Items;
+  static constexpr bool kCodes = Ring::kCodes;
+  static constexpr int kBlock = Ring::kBlock, kBox = Ring::kBox, kParts = Ring::kParts;
+  static constexpr int kBoxes = Ring::kBoxes, kBoxBytes = Ring::kBoxBytes;
+  static constexpr int kBlocksPerSplit = Items::kBlocksPerSplit;
   static constexpr int kSteps = kDim / 16;
-  static constexpr int kHalfBytes = kBox * 128, kBoxBytes = StreamBoxBytes(kDim, kCodes);
-  // A slot of a ring has so many boxes, of K or of V, that are asked for and awaited together.
-  static constexpr int kBoxes = kStreamSlotBytes / kBoxBytes;
-  static constexpr int kSlots = kStreamRingBytes / kStreamSlotBytes;      // of the thread block
-  static constexpr uint32_t kOfK = kParts / kBoxes, kOfBlock = 2 * kOfK;  // slots
-  static constexpr uint32_t kOfSplit = kOfBlock * kBlocksPerSplit;
 
   struct Shared {
-    char ring[kSlots][kBoxes][kBoxBytes];
-    float scales[kCodes ? kSlots : 1][kBoxes][kBox];  // of codes, of the boxes in the slot
-    uint64_t full[kSlots];
-    NearEntries<kStreamEntries> near;
-    // The item that a warp is busy with, and its next one, in turn; what its rows see, and the
-    // slots that its blocks take.
-    Tile tiles[kWarps][2];
-    Visible seen[kWarps][2];
-    uint2 slots[kWarps][2];
-    RowState outer[kWarps][32];  // of splits before the warp's
+    typename Ring::Shared ring;
+    StreamItemsShared items;
+    RowState outer[kStreamWarps][32];  // of splits before the warp's
   };
   static_assert(sizeof(Shared) <= StreamSharedBytes(kDim, kCodes));
 
+  static constexpr float kFactor = kPlacedFactor<kForm>, kRest = kPlacedRest<kForm>;
+
   const AttentionParams& p;
-  const KvMaps& maps;
   Shared& shared;
   const int warp, lane;
   const float score_factor;  // that is left to be applied
   uint32_t lane_offset;      // in a box, of what the lane reads first
-  int ring, room;            // the first of the warp's slots, and how many it has
-  int slot;                  // that is read next
-  int asked;                 // those that are on their way
-  uint32_t parity;           // of the phase that ends when what is to be read is there
-  int ticket;                // of the first lane: the item behind the next one
-  int turn = 0;              // which of the warp's tiles it is busy with
-  // What is asked for next: slots [ahead, ahead_end) of blocks, first those of K, then those of V,
-  // of one of the warp's tiles. Each of the lower lanes has the page of one box of the split.
-  uint32_t ahead, ahead_end;
-  int ahead_turn;
-  KvRow pages, next_pages;
+  Items items;
+  Ring ring;
   Visible all;
   RowState state;
   float o[kSteps][4];
   uint32_t q[kSteps][4];  // left factors, of which the rows from 8 on are zeros
 
-  __device__ StreamAttention(const AttentionParams& params, const KvMaps& kv_maps, Shared& memory)
+  __device__ StreamAttention(const AttentionParams& params, const KvMaps& maps, Shared& memory)
       : p(params),
-        maps(kv_maps),
         shared(memory),
         warp(threadIdx.x / 32),
         lane(threadIdx.x % 32),
-        score_factor(ScoresAreProducts(params) ? params.factor : 1.0f) {
+        score_factor(ScoresAreProducts(params) ? params.factor : 1.0f),
+        items(params, memory.items),
+        ring(params, maps, memory.ring) {
     const int position = kCodes ? lane % 16 : lane % 8 + lane / 16 * 8;
     const int chunk = kCodes ? lane / 16 : lane / 8 % 2;
     lane_offset = position * 128 + (chunk ^ position % 8) * 16;
   }
 
-  __device__ const Tile& tile() const { return shared.tiles[warp][turn]; }
+  __device__ const Tile& tile() const { return items.tile(); }
 
   __device__ void Run() {
-    for (int i = threadIdx.x; i < kSlots; i += kStreamThreads)
-      InitBarrier(SharedAddress(&shared.full[i]), 1);
-    PublishBarriers();
-    Rehearse();
+    ring.Init();
+    items.Rehearse();
+    ring.Rehearse();
+    all = {0, 2 * kSplitTokens};
     __syncthreads();
     // Code comes from the device's memory: weights have passed through its cache since the layer
-    // before. So each warp goes through it once while the kernel in front of it still runs.
+    // before. So each warp goes through it once while the kernel in front of it still runs, with an
+    // item without rows, which sees nothing: no memory of the device is read or written.
     bool rehearses = true;
-    int begin = 0, end = 1;
+    int2 blocks = {0, 1};
     for (;;) {
       LoadQ();
       Reset();
 #pragma unroll 1
-      for (int block = begin; block < end; ++block) {
+      for (int block = blocks.x; block < blocks.y; ++block) {
         Attend(block);
-        if ((block + 1) % kBlocksPerSplit == 0 || block + 1 >= end)
+        if ((block + 1) % kBlocksPerSplit == 0 || block + 1 >= blocks.y)
           EndSplit(block / kBlocksPerSplit);
       }
       if (rehearses) {
         WaitForInputs();
-        if (!Begin()) return;
+        const int warps = items.Begin();
+        if (warps == 0) return;
+        ring.Begin(items, warps);
         rehearses = false;
       } else {
-        Advance();
+        items.Advance();
+        ring.Advance(items);
       }
       if (tile().rows == 0) break;
-      all = shared.seen[warp][turn];
-      begin = FirstBlock(tile(), all);
-      end = EndBlock(tile(), all);
-      LookAhead();
-      Fill();
+      all = items.seen(items.turn());
+      blocks = items.blocks(items.turn());
+      items.LookAhead();
+      ring.LookUp(items, items.turn() ^ 1);
+      ring.Fill(items);
     }
-    Leave();
-  }
-
-  // An item without rows, which sees nothing: no memory of the device is read or written. Phases of
-  // this parity have ended before the first.
-  __device__ void Rehearse() {
-    ring = slot = 0;
-    room = kSlots;
-    asked = 2 * kSlots;
-    parity = 1;
-    all = {0, 2 * kSplitTokens};
-    ahead = ahead_end = 0;
-    ahead_turn = 1;
-    pages = next_pages = {-1, 0};
-    if (lane == 0) {
-      Tile none = {};
-      none.at.tokens = 1;
-      none.splits = 2;
-      shared.tiles[warp][0] = none;
-    }
-    __syncwarp();
-  }
-
-  // False if the warp has nothing to do. As many warps of each thread block take part as there are
-  // items for.
-  __device__ bool Begin() {
-    shared.near.Read(p);
-    const int items = shared.near.head[kStreamItems], blocks = static_cast<int>(gridDim.x);
-    int warps = 1;
-    while (warps < kWarps && warps * blocks < items) warps *= 2;
-    if (warp >= warps) return false;
-    room = kSlots / warps;
-    ring = slot = warp * room;
-    asked = 0;
-    parity = 0;
-    ticket = INT_MAX;
-    Place(0, warp * blocks + static_cast<int>(blockIdx.x));
-    next_pages = FirstPages(0);
-    AskFor(0);
-    // Others than the first items go to whoever asks next.
-    if (lane == 0 && tile().rows > 0) ticket = TakeTicket();
-    while (asked < room && ahead < ahead_end) Ask();
-    return true;
-  }
-
-  __device__ int Warps() const { return kSlots / room * static_cast<int>(gridDim.x); }
-  __device__ int TakeTicket() const { return Warps() + atomicAdd(&p.plan[kTickets], 1); }
-  // The last warp makes the list new for who reads it next. All tickets were used by then.
-  __device__ void Leave() const {
-    if (lane != 0 || atomicAdd(&p.plan[kFinished], 1) + 1 < Warps()) return;
-    p.plan[kTickets] = p.plan[kFinished] = 0;
-  }
-
-  // Makes the warp's tile `which` that of item `index`, or one without rows if there is none.
-  __device__ void Place(int which, int index) {
-    Tile placed = {};
-    if (index < shared.near.head[kStreamItems]) {
-      const int item = shared.near.head[kItems] + index;
-      placed = ItemAt(p, 1, shared.near.Find(p, item, ItemOf), item);
-    }
-    __syncwarp();
-    if (lane == 0) {
-      shared.tiles[warp][which] = placed;
-      shared.slots[warp][which] = {0, 0};
-      if (placed.rows > 0) {
-        const Visible seen = VisibleToRows(p, placed.at, placed.row, placed.rows);
-        shared.seen[warp][which] = seen;
-        shared.slots[warp][which] = {FirstBlock(placed, seen) * kOfBlock,
-                                     max(EndBlock(placed, seen), 0) * kOfBlock};
-      }
-    }
-    __syncwarp();
-  }
-  // Looks up the item behind this one. Its ticket has had the time of an item to arrive.
-  __device__ void LookAhead() {
-    const int index = __shfl_sync(0xffffffffu, ticket, 0);
-    Place(turn ^ 1, index);
-    if (lane == 0 && index < shared.near.head[kStreamItems]) ticket = TakeTicket();
-    next_pages = FirstPages(turn ^ 1);
-  }
-  // Goes to the next item.
-  __device__ void Advance() {
-    turn ^= 1;
-    if (ahead_turn != turn) AskFor(turn);
-  }
-  // Goes on with what is asked for to the first block of a tile.
-  __device__ __forceinline__ void AskFor(int which) {
-    const uint2 slots = shared.slots[warp][which];
-    ahead = slots.x;
-    ahead_end = slots.y;
-    ahead_turn = which;
-    pages = next_pages;
-    // The first block behind the tensor: zeros.
-    if (static_cast<unsigned>(pages.block) >= p.kernel_blocks) pages.block = p.kernel_blocks;
-  }
-
-  __device__ static int FirstBlock(const Tile& item, const Visible& seen) {
-    return max(seen.first / kBlock, item.piece_begin * kBlocksPerSplit);
-  }
-  __device__ static int EndBlock(const Tile& item, const Visible& seen) {
-    return min((seen.end + kBlock - 1) / kBlock, item.piece_end * kBlocksPerSplit);
-  }
-  __device__ KvRow FirstPages(int which) const {
-    const Tile& item = shared.tiles[warp][which];
-    if (item.rows == 0) return {-1, 0};
-    const Visible seen = shared.seen[warp][which];
-    return FindPages(p.block_table + item.at.index * p.table_stride, p.block_tokens, seen,
-                     FirstBlock(item, seen) / kBlocksPerSplit);
-  }
-  // Where the lane's box of a split lies: nowhere, if no row sees it.
-  __device__ static KvRow FindPages(const int32_t* table, int block_tokens, const Visible& seen,
-                                    int split) {
-    const int lane = threadIdx.x % 32, position = split * kSplitTokens + lane * kBox;
-    if (lane >= kSplitTokens / kBox || position >= seen.end || position + kBox <= seen.first)
-      return {-1, 0};
-    const int column = position / block_tokens;
-    return {table[column], position - column * block_tokens};
-  }
-  // It sees its arguments alone, so that all else stays in registers.
-  static __device__ __noinline__ KvRow PagesOf(const int32_t* table, int block_tokens, Visible seen,
-                                               int split) {
-    return FindPages(table, block_tokens, seen, split);
-  }
-
-  // Asks for as many slots as there are.
-  __device__ __forceinline__ void Fill() {
-    while (asked < room) {
-      if (ahead < ahead_end) {
-        Ask();
-      } else if (ahead_turn == turn) {
-        AskFor(turn ^ 1);
-      } else {
-        break;
-      }
-    }
-  }
-  // Asks for the boxes of the next slot. All lanes are past their use of it.
-  __device__ __forceinline__ void Ask() {
-    const uint32_t box =
-        ahead % kOfSplit / kOfBlock * kParts + ahead % kOfK * kBoxes + lane % kBoxes;
-    const int page = __shfl_sync(0xffffffffu, pages.block, box);
-    const int offset = __shfl_sync(0xffffffffu, pages.offset, box);
-    const bool is_v = ahead % kOfBlock >= kOfK, there = page < p.kernel_blocks;
-    int to = slot + asked;
-    if (to >= ring + room) to -= room;
-    uint32_t scales = 0;
-    if constexpr (kCodes) {
-      const uint32_t missing = __ballot_sync(0xffffffffu, !there) & ((1u << kBoxes) - 1);
-      if (missing != 0) ClearScales(shared.scales[to][0], missing);
-      scales = (kBoxes - __popc(missing)) * kBox * 4;
-    }
-    if (lane < kBoxes) {
-      const uint32_t arrived = SharedAddress(&shared.full[to]);
-      const uint32_t place = SharedAddress(shared.ring[to][lane]);
-      const int kv_head = shared.tiles[warp][ahead_turn].kv_head;
-      if (lane == 0) ArriveExpecting(arrived, kStreamSlotBytes + scales);
-      const void* const map = is_v ? &maps.v : &maps.k;
-      CopyBox(place, map, 0, offset, kv_head, page, arrived);
-      if constexpr (kBoxBytes > kHalfBytes)
-        CopyBox(place + kHalfBytes, map, 64, offset, kv_head, page, arrived);
-      if (kCodes && there) {
-        const int inside = kv_head * p.block_tokens + offset;
-        const float* const from = is_v ? p.v_scale + page * p.v_scale_stride + inside
-                                       : p.k_scale + page * p.k_scale_stride + inside;
-        CopyBytes(SharedAddress(shared.scales[to][lane]), from, kBox * 4, arrived);
-      }
-    }
-    ++asked;
-    if (++ahead % kOfSplit == 0 && ahead < ahead_end) {
-      // Rare: an item of several splits, where there is no room for partial results.
-      pages = PagesOf(p.block_table + shared.tiles[warp][ahead_turn].at.index * p.table_stride,
-                      p.block_tokens, shared.seen[warp][ahead_turn], ahead / kOfSplit);
-      if (static_cast<unsigned>(pages.block) >= p.kernel_blocks) pages.block = p.kernel_blocks;
-    }
-  }
-
-  // Rare, as the one above: those of boxes that are nowhere.
-  static __device__ __noinline__ void ClearScales(float* scales, uint32_t missing) {
-    for (int i = threadIdx.x % 32; i < kBoxes * kBox; i += 32) {
-      if ((missing >> i / kBox & 1) != 0) scales[i] = 0.0f;
-    }
-    PublishToMatrices();
-    __syncwarp();
-  }
-
-  __device__ void Await() const { WaitBarrier(SharedAddress(&shared.full[slot]), parity); }
-  // The slot is read.
-  __device__ __forceinline__ void LeaveSlot() {
-    __syncwarp();
-    --asked;
-    if (++slot == ring + room) slot = ring, parity ^= 1;
-    Fill();
+    items.Leave();
   }
 
   // Two neighbouring numbers of the lane's query row.
@@ -318,7 +108,7 @@ struct StreamAttention {
     if (row == nullptr || column >= p.head_dim) return {0.0f, 0.0f};
     const uint32_t pair = *reinterpret_cast<const uint32_t*>(row + column);
     const Activation* two = reinterpret_cast<const Activation*>(&pair);
-    return {ToFloat(two[0]), ToFloat(two[1])};
+    return {ToFloat(two[0]) * kFactor, ToFloat(two[1]) * kFactor};
   }
   // Sixteen products are added at once, in whatever order they stand: with codes it is the one in
   // which they come to a lane, four neighbours together.
@@ -353,7 +143,7 @@ struct StreamAttention {
   // swizzled.
   __device__ uint32_t ChunkAt(const char* box, int step) const {
     const int chunk = kCodes ? step : 2 * step;
-    return ((SharedAddress(box) + lane_offset) ^ chunk % 8 * 16) + chunk / 8 * kHalfBytes;
+    return ((SharedAddress(box) + lane_offset) ^ chunk % 8 * 16) + chunk / 8 * Ring::kHalfBytes;
   }
 
   // Products of the rows with boxes of K: sums[2 i] is of positions 0 to 7 of box i, then 8 to 15.
@@ -363,7 +153,7 @@ struct StreamAttention {
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box) {
         uint32_t b[4];
-        LoadMatrices(ChunkAt(shared.ring[slot][box], step), b);
+        LoadMatrices(ChunkAt(ring.box(box), step), b);
         float(&low)[4] = sums[2 * box], (&high)[4] = sums[2 * box + 1];
         if constexpr (!kCodes) {
           MultiplyAdd<T>(low, q[step], b[0], b[1]);
@@ -372,8 +162,8 @@ struct StreamAttention {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             const uint32_t first = b[2 * i], second = b[2 * i + 1];
-            MultiplyAdd<T>(low, q[step + i], WidenEven<kForm>(first), WidenOdd<kForm>(first));
-            MultiplyAdd<T>(high, q[step + i], WidenEven<kForm>(second), WidenOdd<kForm>(second));
+            MultiplyAdd<T>(low, q[step + i], PlaceEven<kForm>(first), PlaceOdd<kForm>(first));
+            MultiplyAdd<T>(high, q[step + i], PlaceEven<kForm>(second), PlaceOdd<kForm>(second));
           }
         }
       }
@@ -398,8 +188,8 @@ struct StreamAttention {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const uint32_t low = b[2 * i], high = b[2 * i + 1];
-          const uint32_t a[4] = {WidenEven<kForm>(low), WidenOdd<kForm>(low),
-                                 WidenEven<kForm>(high), WidenOdd<kForm>(high)};
+          const uint32_t a[4] = {PlaceEven<kForm>(low), PlaceOdd<kForm>(low),
+                                 PlaceEven<kForm>(high), PlaceOdd<kForm>(high)};
           MultiplyAdd<T>(o[step + i], a, weights[0], weights[1]);
         }
       }
@@ -408,7 +198,7 @@ struct StreamAttention {
 
   // Scales of the lane's two positions among eight of a box that is read.
   __device__ float2 Scales(int box, int eight) const {
-    return *reinterpret_cast<const float2*>(&shared.scales[slot][box][8 * eight + lane % 4 * 2]);
+    return *reinterpret_cast<const float2*>(&ring.scales(box)[8 * eight + lane % 4 * 2]);
   }
 
   __device__ __forceinline__ void Attend(int block) {
@@ -417,31 +207,31 @@ struct StreamAttention {
 #pragma unroll
     for (int part = 0; part < kParts; part += kBoxes) {
       float sums[2 * kBoxes][4] = {};
-      Await();
+      ring.Await();
       MultiplyK(sums);
 #pragma unroll
       for (int j = 0; j < 2 * kBoxes; ++j) {
         float2 scales = {1.0f, 1.0f};
         if constexpr (kCodes) scales = Scales(j / 2, j % 2);
-        s[2 * part + j][0] = kCodes ? sums[j][0] * scales.x : sums[j][0];
-        s[2 * part + j][1] = kCodes ? sums[j][1] * scales.y : sums[j][1];
+        s[2 * part + j][0] = kCodes ? sums[j][0] * (scales.x * kRest) : sums[j][0];
+        s[2 * part + j][1] = kCodes ? sums[j][1] * (scales.y * kRest) : sums[j][1];
       }
-      LeaveSlot();
+      ring.LeaveSlot(items);
     }
     if (!ScoresAreProducts(p)) MakeScores(p, s);
     if (border) Hide(block, s);
     const float base = Rescale(s);
 #pragma unroll
     for (int part = 0; part < kParts; part += kBoxes) {
-      Await();
-      if (!kCodes && border) ClearHidden(shared.ring[slot][0], block * kBlock + part * kBox, all);
+      ring.Await();
+      if (!kCodes && border) ClearHidden(ring.box(0), block * kBlock + part * kBox, all);
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box) {
         uint32_t weights[2];
         Weigh(base, box, s[2 * (part + box)], s[2 * (part + box) + 1], weights);
-        MultiplyV(shared.ring[slot][box], weights);
+        MultiplyV(ring.box(box), weights);
       }
-      LeaveSlot();
+      ring.LeaveSlot(items);
     }
   }
 
@@ -505,7 +295,8 @@ struct StreamAttention {
         const bool hidden = s[i] == -INFINITY;
         s[i] = PowerOfTwo(__fmaf_rn(s[i], score_factor, -base));
         sum = __fadd_rn(sum, s[i]);
-        if constexpr (kCodes) s[i] = hidden ? 0.0f : s[i] * (i == 0 ? scales.x : scales.y);
+        if constexpr (kCodes)
+          s[i] = hidden ? 0.0f : s[i] * ((i == 0 ? scales.x : scales.y) * kFactor);
       }
     };
     weigh(low, 0);
@@ -518,6 +309,13 @@ struct StreamAttention {
   __device__ void EndSplit(int split) {
     state.sum += __shfl_xor_sync(0xffffffffu, state.sum, 1);
     state.sum += __shfl_xor_sync(0xffffffffu, state.sum, 2);
+    if constexpr (kRest != 1.0f) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o[step][i] *= kRest;
+      }
+    }
     const int first = all.first_split(), last = all.last_split();
     if (first == last) {
       Finish(state);
@@ -594,7 +392,7 @@ struct StreamAttention {
     }
     shared.outer[warp][lane] = outer;
     const float2 before = OfSums(join.x), next_one = OfSums(join.y);
-    const int64_t place = int64_t{blockIdx.x} * kWarps + warp;
+    const int64_t place = int64_t{blockIdx.x} * kStreamWarps + warp;
     float* const kept =
         p.partial + (int64_t{p.slots_max} * p.q_heads + place * kStreamRows) * p.head_dim;
 #pragma unroll
