@@ -13,6 +13,8 @@ namespace {
 constexpr int32_t kSteps = 16, kDraws = 256;
 // Steps of the first rest and of the longest. A trial is kSteps long, of which a part is lost.
 constexpr int32_t kRestMin = 256, kRestMax = 8192;
+// What trials may cost: such a share of the steps between them.
+constexpr double kLossMax = 1.0 / 128;
 
 }  // namespace
 
@@ -34,7 +36,10 @@ void DraftGain::Observe(int32_t sequences, bool drafted, int64_t tokens, double 
   if (size.tokens >= speculate::kDraftGainMin * size.expected) {
     size.next_rest = 0;
   } else {
-    size.rest = std::max(kRestMin, size.next_rest);
+    // Steps without drafts that the trial's time would have been enough for, beside what it drew.
+    const double lost = (size.expected - size.tokens) * size.steps / size.draws;
+    const auto worth = static_cast<int32_t>(std::clamp(lost / kLossMax, 0.0, double{kRestMax}));
+    size.rest = std::max({kRestMin, size.next_rest, worth});
     size.next_rest = std::min(2 * size.rest, kRestMax);
   }
   size.steps = size.draws = 0;

@@ -50,6 +50,13 @@ TEST(DraftGain, DraftsThatLoseRestEachTimeLonger) {
   EXPECT_LT(StepsOfRest(&gain, 64), 1000);
 }
 
+TEST(DraftGain, ATrialThatLosesMuchIsFollowedByALongRest) {
+  DraftGain gain;
+  const int tried = StepsUntilRest(&gain, 256, 2, 4.0, 5000);
+  const double lost = (4.0 - 2.0) * tried;  // in steps without drafts
+  EXPECT_LT(lost, 0.01 * StepsOfRest(&gain, 256));
+}
+
 TEST(DraftGain, WhatIsGainedMustBeMoreThanTheEstimatesMiss) {
   DraftGain gain;
   EXPECT_LT(StepsUntilRest(&gain, 64, 2, 2 / 1.01, 5000), 100);

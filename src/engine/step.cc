@@ -25,6 +25,13 @@ Decoding DecodingOf(const batch::BatchPlan& plan) {
           .context = static_cast<int32_t>(tokens / std::max(sequences, 1))};
 }
 
+// Whether some sequence computes more than what it draws and what a step may compute once more.
+bool HasPrompts(const batch::BatchPlan& plan) {
+  return std::any_of(plan.entries.begin(), plan.entries.end(), [](const batch::PlanEntry& entry) {
+    return entry.query_tokens > entry.logits_count + limits::kDraftTokensMax;
+  });
+}
+
 }  // namespace
 
 // The page to read first. One step: take what has arrived (Run), plan, prepare, launch; then
@@ -63,6 +70,7 @@ bool StepLoop::Begin() {
     flight.launched_us = planned;
     keeps_kv_ = true;
     flight.decoding = DecodingOf(plan_);
+    flight.prompts = HasPrompts(plan_);
     flight.guesses = plan_.guesses > 0;
     auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
@@ -163,9 +171,11 @@ bool StepLoop::End() {
 
 void StepLoop::LearnCosts(const Flight& flight, int64_t took_us) {
   const int32_t sequences = flight.decoding.sequences;
-  if (sequences == 0 || took_us <= 0 || flight.cold) return;
-  const int32_t drafts = flight.tokens - sequences;
+  if (took_us <= 0 || flight.cold) return;
   const double seconds = 1e-6 * static_cast<double>(took_us);
+  if (flight.prompts) verify_cost_.ObserveTokens(flight.tokens, seconds);
+  if (sequences == 0) return;
+  const int32_t drafts = flight.tokens - sequences;
   // A step that verifies guesses of a head, and makes none, costs neither the one nor the other.
   const bool whole = head_drafts_ == nullptr || (drafts > 0) == flight.guesses;
   const bool known = !whole || verify_cost_.Observe(flight.decoding, drafts, seconds);
@@ -179,8 +189,9 @@ void StepLoop::LearnCosts(const Flight& flight, int64_t took_us) {
 void StepLoop::Draft(const Flight& flight, int64_t took_us) {
   LearnCosts(flight, took_us);
   const auto sequences = std::max(static_cast<int32_t>(outcome_.sequences.size()), 1);
+  const Decoding next{.sequences = sequences, .context = flight.decoding.context};
   const speculate::DraftCosts costs =
-      verify_cost_.Next({.sequences = sequences, .context = flight.decoding.context});
+      flight.prompts ? verify_cost_.NextBesidePrompts(next) : verify_cost_.Next(next);
   if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
   if (head_drafts_ != nullptr) {
     head_drafts_->Choose(outcome_, costs, draft_gain_.Rests(sequences), scheduler_.get());

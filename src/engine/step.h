@@ -186,6 +186,7 @@ class StepLoop {
     int64_t plan_us = 0, execute_us = 0;
     int64_t launched_us = 0;
     Decoding decoding;     // its sequences, if it does nothing else, else none; and their contexts
+    bool prompts = false;  // it computes long parts of them
     bool guesses = false;  // what follows, on the device
     bool cold = false;     // its time, or that of the step behind which it runs, is of no use
   };

@@ -14,6 +14,8 @@ constexpr double kRate = 0.25, kOutlier = 0.5;
 constexpr double kGuessed = 1.0 / 128, kGuessedMax = 0.5;
 // By which a price that is not paid gets less with a step, so that it is looked at again.
 constexpr double kForget = 1.0 / 1024;
+// By which what a token takes in large steps gets more with a step, as machines have neighbours.
+constexpr double kTokenGrowth = 1.0 / 128;
 // Tokens by which contexts may have changed, beside an eighth: of a sequence, at least, and of all.
 constexpr int32_t kContextRoom = 32, kContextRoomOfAll = 512;
 
@@ -85,6 +87,34 @@ speculate::DraftCosts VerifyCost::Next(const Decoding& batch) {
         last > 0 ? low * count / last : count * std::min(kGuessed * sequences, kGuessedMax));
   }
   HopeBesideKnown(size, &costs);
+  return costs;
+}
+
+// Small steps take as long for fewer tokens, so it is the least that counts.
+void VerifyCost::ObserveTokens(int32_t tokens, double seconds) {
+  const double each = seconds / tokens;
+  token_ = token_ == 0 ? each : std::min(each, token_ * (1 + kTokenGrowth));
+}
+
+// Of the nearest size of which it is known; 0: of none.
+double VerifyCost::PlainNear(int32_t sequences) {
+  const auto at = static_cast<int>(&SizeOf(sequences) - sizes_.data());
+  for (int away = 0; away < kSizes; ++away) {
+    for (const int near : {at + away, at - away}) {
+      if (near >= 0 && near < kSizes && sizes_[near].plain > 0) return sizes_[near].plain;
+    }
+  }
+  return 0;
+}
+
+speculate::DraftCosts VerifyCost::NextBesidePrompts(const Decoding& batch) {
+  speculate::DraftCosts costs = Next(batch);
+  const double plain = PlainNear(batch.sequences);
+  if (plain == 0) return costs;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    const double drafts = static_cast<double>(i + 1) * batch.sequences;
+    costs[i] = std::max(costs[i], static_cast<float>(drafts * token_ / plain));
+  }
   return costs;
 }
 

@@ -23,6 +23,9 @@ class VerifyCost {
   // chosen for. REQUIRES: batch.sequences > 0, seconds > 0.
   bool Observe(const Decoding& batch, int32_t drafts, double seconds);
 
+  // A step took `seconds` for so many tokens, prompts among them. REQUIRES: both are above 0.
+  void ObserveTokens(int32_t tokens, double seconds);
+
   // Of the next step, if it decodes that. What was never measured is as dear as what was
   // measured of fewer or more drafts says, in a straight line, but one draft more or less than was
   // measured is hoped to be cheaper, so that it is tried: time grows with what a device computes
@@ -30,6 +33,10 @@ class VerifyCost {
   // and then, at first, and where contexts are much longer or shorter than when one was measured,
   // drafts cost more than they can gain, so that a step without them is measured too.
   speculate::DraftCosts Next(const Decoding& batch);
+
+  // The same where the step computes prompts as well: a device that is busy with these has no time
+  // to spare, so each draft costs as much as a token of theirs.
+  speculate::DraftCosts NextBesidePrompts(const Decoding& batch);
 
   // Seconds of a step without drafts; 0: none was measured.
   double Plain(int32_t sequences) { return SizeOf(sequences).plain; }
@@ -52,9 +59,11 @@ class VerifyCost {
   };
   Size& SizeOf(int32_t sequences);
   static bool IsOther(const Size& size, const Decoding& batch);
+  double PlainNear(int32_t sequences);
   static void HopeBesideKnown(const Size& size, speculate::DraftCosts* costs);
 
   std::array<Size, kSizes> sizes_;
+  double token_ = 0;  // seconds of one among many; 0: not measured
 };
 
 }  // namespace sluice::engine

@@ -32,6 +32,24 @@ TEST(VerifyCost, GivesUpAskingWherePrefillsAreAlwaysInTheWay) {
   EXPECT_GT(cost.Next({64})[kMax - 1], 2) << "those of many sequences are not free";
 }
 
+// 42 sequences of a step without drafts of 5 ms, beside prompts of which a token takes 25 us.
+TEST(VerifyCost, BesidePromptsADraftCostsAsMuchAsATokenOfTheirs) {
+  VerifyCost cost;
+  cost.Observe({42}, 0, 0.005);
+  for (int i = 0; i < 40; ++i) cost.Observe({42}, 42, 0.005);
+  for (int i = 0; i < 40; ++i)
+    cost.ObserveTokens(i % 2 == 0 ? 2000 : 8, i % 2 == 0 ? 0.050 : 0.004);
+  speculate::DraftCosts costs = cost.NextBesidePrompts({42, 0});
+  EXPECT_NEAR(costs[0], 42 * 25e-6 / 0.005, 0.02);
+  EXPECT_NEAR(costs[3], 4 * 42 * 25e-6 / 0.005, 0.08);
+  EXPECT_LT(cost.Next({42, 0})[0], 0.01) << "without prompts it is as free as it was";
+  // Of the next smaller size nothing is known, nor will be while prompts are in the way.
+  do {
+    costs = cost.NextBesidePrompts({20, 0});
+  } while (std::isinf(costs[0]));
+  EXPECT_GE(costs[0], 20 * 25e-6 / 0.005);
+}
+
 TEST(VerifyCost, TellsTheExtraTimeAndWhatLiesBetweenInAStraightLine) {
   VerifyCost cost;
   for (int i = 0; i < 40; ++i) {
