@@ -223,6 +223,16 @@ function ask() {
   answer(servedModel);
 }
 
+// Models here read text alone. A picture that is pasted or dropped is told of instead of being lost, or of
+// taking the place of the page.
+function refuseFiles(event, data) {
+  const files = [...(data?.files ?? [])];
+  if (files.length === 0) return;
+  event.preventDefault();
+  const named = files.map(({ name }) => name).join(", ");
+  at("ask-error").textContent = `The model reads text alone, so ${named} was left out.`;
+}
+
 function edit(index) {
   at("question").value = shown.messages[index].content;
   shown.messages.length = index;
@@ -259,8 +269,14 @@ export function startChat(model) {
     }
   });
   at("question").addEventListener("input", ({ target }) => {
+    at("ask-error").textContent = "";
     target.style.height = "";
     target.style.height = `${target.scrollHeight + 2}px`;
+  });
+  document.addEventListener("paste", (event) => refuseFiles(event, event.clipboardData));
+  document.addEventListener("drop", (event) => refuseFiles(event, event.dataTransfer));
+  document.addEventListener("dragover", (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
   });
   at("stop").addEventListener("click", () => running?.controller.abort());
   at("new-chat").addEventListener("click", () => show(newConversation()));

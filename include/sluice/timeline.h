@@ -21,9 +21,10 @@ struct TimelineEvent {
   uint8_t choice = 0;
   int32_t steps = 0;
   uint64_t first_step = 0;
-  int64_t begin_us = 0, end_us = 0;  // when the first step was planned, and when the last one was
-  int64_t tokens = 0;                // computed, drafts included
-  int64_t sequences = 0;             // in those steps with it, summed over them
+  int64_t begin_us = 0;   // when the first of its steps was planned
+  int64_t end_us = 0;     // when the newest of them that has ended had done so; 0: none has
+  int64_t tokens = 0;     // computed, drafts included
+  int64_t sequences = 0;  // in those steps with it, summed over them
 };
 
 // Times are microseconds of one steady clock; 0: not yet.
@@ -37,6 +38,7 @@ struct Timeline {
   int64_t submitted_us = 0;
   int64_t queued_us = 0;       // it had its tokens and its grammar, and waited for a place
   int64_t admitted_us = 0;     // the first of its choices
+  int64_t first_chunk_us = 0;  // the first step that computed a part of its prompt had ended
   int64_t first_token_us = 0;  // of any choice
   int64_t ended_us = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0;  // of the first choice

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "base/log_fields.h"
 #include "base/log_options.h"
 #include "base/visible.h"
 
@@ -45,6 +46,11 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
     std::lock_guard lock(mutex_);
     format_ = format;
   }
+  // What the line that this thread logs next has beside its message; null: nothing.
+  static const OrderedJson*& Fields() {
+    static thread_local const OrderedJson* fields = nullptr;
+    return fields;
+  }
   void Show(std::string_view line) {
     std::lock_guard lock(mutex_);
     if (progress_.empty() && line.empty()) return;
@@ -73,6 +79,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
     line["time"] = Formatted(&time_, message);
     line["level"] = std::string(level.data(), level.size());
     line["message"] = std::string(message.payload.data(), message.payload.size());
+    if (Fields() != nullptr) line.update(*Fields());
     return DumpJson(line) + "\n";
   }
 
@@ -96,6 +103,13 @@ Process& TheProcess() {
 
 void Log(LogLevel level, std::string_view message) {
   TheProcess().logger.log(ToSpdlog(level), "{}", Visible(message));
+}
+
+void LogWithFields(LogLevel level, std::string_view message, const OrderedJson& fields) {
+  // The sink writes the line before the call returns.
+  Sink::Fields() = &fields;
+  Log(level, message);
+  Sink::Fields() = nullptr;
 }
 
 void SetLog(LogLevel least, LogFormat format) {

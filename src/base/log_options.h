@@ -11,7 +11,7 @@ namespace sluice {
 enum class LogFormat { kText, kJson };
 
 // From here on only lines of `least` and above are written. In JSON each is an object with "time"
-// (UTC, ISO 8601), "level" and "message".
+// (UTC, ISO 8601), "level" and "message", and what LogWithFields gives.
 void SetLog(LogLevel least, LogFormat format);
 
 // Shows a line without an end on standard error, which must be a terminal. It takes the place of

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <vector>
+
 #include "base/json.h"
+#include "base/log_fields.h"
 #include "base/log_options.h"
 
 namespace sluice {
@@ -44,6 +48,26 @@ TEST_F(LogOptionsTest, JsonIsOneObjectALine) {
   EXPECT_EQ(line["level"], "warning");
   EXPECT_EQ(line["message"], "a \"quoted\" name\\x0aof \\xff bytes");
   EXPECT_EQ(line["time"].get<std::string>().size(), std::string("2026-01-01T00:00:00.000Z").size());
+}
+
+TEST_F(LogOptionsTest, FieldsStandBehindTheMessageOfTheirLineAlone) {
+  testing::internal::CaptureStderr();
+  LogWithFields(LogLevel::kInfo, "it took 3 ms", {{"duration_ms", 3}});
+  SetLog(LogLevel::kInfo, LogFormat::kJson);
+  LogWithFields(LogLevel::kError, "it failed", {{"path", "a\n\xff"}, {"duration_ms", 3}});
+  LogInfo("end");
+  std::istringstream text(testing::internal::GetCapturedStderr());
+  std::string line;
+  std::getline(text, line);
+  EXPECT_TRUE(line.ends_with(" info it took 3 ms")) << line;
+  std::getline(text, line);
+  const OrderedJson failed = OrderedJson::parse(line);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : failed.items()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"time", "level", "message", "path", "duration_ms"}));
+  EXPECT_EQ(failed["path"], "a\n\xef\xbf\xbd");
+  std::getline(text, line);
+  EXPECT_EQ(Json::parse(line).size(), 3u);
 }
 
 TEST_F(LogOptionsTest, LogLinesStandAboveTheProgress) {

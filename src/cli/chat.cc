@@ -22,6 +22,7 @@
 #include "cli/output.h"
 #include "cli/sampling_options.h"
 #include "cli/signals.h"
+#include "cli/spellings.h"
 #include "cli/text_input.h"
 #include "cli/word_wrap.h"
 #include "sluice/engine.h"
@@ -69,9 +70,11 @@ class Chat {
   Chat(Engine& engine, const ChatOptions& options)
       : engine_(engine),
         conversation_(engine, options.system, options.sampling, options.max_tokens),
-        terminal_(isatty(STDOUT_FILENO) != 0) {
+        terminal_(isatty(STDOUT_FILENO) != 0),
+        once_(!options.question.empty()),
+        colors_(terminal_ && (once_ || isatty(STDIN_FILENO) != 0)) {
     for (const Command& command : Commands()) names_.emplace_back(command.name);
-    if (isatty(STDIN_FILENO) == 0) return;
+    if (isatty(STDIN_FILENO) == 0 || once_) return;
     const EngineInfo info = engine.Info();
     std::cout << "Chat with " << Quote(info.model_name) << " on " << DeviceOf(info)
               << ". /help tells the commands. Ctrl-C stops an answer, Ctrl-D ends.\n"
@@ -81,6 +84,12 @@ class Chat {
     RestoreAtForcedEnd(&editor_->before());
   }
   ~Chat() { RestoreAtForcedEnd(nullptr); }
+
+  // Answers one question.
+  Status RunOnce(const std::string& question) {
+    Ask(question);
+    return last_;
+  }
 
   void Run() {
     while (!over_ && std::cout) {
@@ -122,7 +131,11 @@ class Chat {
       const size_t begin = text.find_first_not_of(" \t\n", name.size());
       return (this->*command.run)(begin == std::string::npos ? "" : text.substr(begin));
     }
-    std::cout << "There is no command " << name << ".\n" << kHelp;
+    const std::string nearest = Nearest(name, names_);
+    std::cout << "There is no command " << name << "; "
+              << (nearest.empty() ? "/help tells those that there are"
+                                  : StrCat("did you mean ", nearest, "?"))
+              << "\n";
   }
 
   // Three quotes at both ends only hold lines together.
@@ -136,17 +149,24 @@ class Chat {
   void Ask(const std::string& text) {
     Shown shown;
     auto result = conversation_.Answer(text, [&](const TextDelta& delta) {
-      if (editor_) return shown.Add(delta.text);
+      if (colors_) return shown.Add(delta.text);
       std::cout << delta.text << std::flush;
     });
-    if (editor_) shown.Finish();
+    if (colors_) shown.Finish();
     std::cout << "\n" << std::flush;
     if (conversation_.forgotten() > 0) {
       std::cerr << "The context of " << engine_.Info().max_model_len
                 << " tokens is full: the oldest " << conversation_.forgotten()
                 << (conversation_.forgotten() == 1 ? " turn was" : " turns were") << " left out.\n";
     }
-    if (!result.ok()) return PrintError(result.status().message());
+    if (!result.ok()) {
+      if (!once_) PrintError(result.status().message());
+      last_ = result.status();
+      return;
+    }
+    if (result->finish == FinishReason::kCancelled) {
+      last_ = Status(StatusCode::kCancelled, "stopped by the user");
+    }
     last_speed_ = SpeedLine(*result);
     if (result->finish == FinishReason::kLength) TellCut(result->usage.completion_tokens);
     if (editor_) PrintDim(StatusLine(*result));
@@ -184,11 +204,19 @@ class Chat {
     begun_ = conversation_.TakeBack();
     if (begun_.empty()) PrintError("there is no question yet to edit");
   }
+  // Also in Ollama's spelling: /set parameter NAME VALUE, /set system TEXT.
   void Set(const std::string& argument) {
-    const size_t end = argument.find(' ');
-    const Status status = conversation_.Set(
-        argument.substr(0, end), end == std::string::npos ? "" : argument.substr(end + 1));
+    const auto [name, value] = Divided(argument);
+    if (name == "parameter") return Set(value);
+    if (name == "system") return System(value);
+    const Status status = conversation_.Set(name, value);
     if (!status.ok()) PrintError(status.message());
+  }
+  // The first word, and what stands behind it.
+  static std::pair<std::string, std::string> Divided(const std::string& text) {
+    const size_t end = text.find(' ');
+    const size_t next = text.find_first_not_of(' ', end);
+    return {text.substr(0, end), next == std::string::npos ? "" : text.substr(next)};
   }
   void File(const std::string& argument) {
     const size_t end = argument.find(' ');
@@ -212,19 +240,34 @@ class Chat {
   Engine& engine_;
   Conversation conversation_;
   const bool terminal_;
+  const bool once_;    // one question is answered
+  const bool colors_;  // answers are for a person who reads them as they come
   std::vector<std::string> names_;
   std::optional<Terminal> editor_;  // where both ends are a terminal
   std::string begun_;               // what the next text begins as
   std::string last_speed_ = "nothing was answered yet";
+  Status last_;  // of the one answer
   bool over_ = false;
 };
 
 std::span<const Chat::Command> Chat::Commands() {
   static constexpr Command kCommands[] = {
-      {"/help", &Chat::Help},   {"/reset", &Chat::Reset},   {"/retry", &Chat::Retry},
-      {"/edit", &Chat::Edit},   {"/system", &Chat::System}, {"/set", &Chat::Set},
-      {"/file", &Chat::File},   {"/save", &Chat::Save},     {"/load", &Chat::Load},
-      {"/stats", &Chat::Stats}, {"/bye", &Chat::Bye},       {"/exit", &Chat::Bye},
+      {"/help", &Chat::Help},
+      {"/reset", &Chat::Reset},
+      {"/retry", &Chat::Retry},
+      {"/edit", &Chat::Edit},
+      {"/system", &Chat::System},
+      {"/set", &Chat::Set},
+      {"/file", &Chat::File},
+      {"/save", &Chat::Save},
+      {"/load", &Chat::Load},
+      {"/stats", &Chat::Stats},
+      {"/bye", &Chat::Bye},
+      // As other programs call them.
+      {"/?", &Chat::Help},
+      {"/clear", &Chat::Reset},
+      {"/exit", &Chat::Bye},
+      {"/quit", &Chat::Bye},
   };
   return kCommands;
 }
@@ -236,12 +279,17 @@ Status RunChat(const ChatOptions& options) {
   if (!engine->Info().has_chat_template) {
     return InvalidArgument("the model has no chat template; use sluice generate");
   }
-  Chat(*engine, options).Run();
+  Chat chat(*engine, options);
+  if (!options.question.empty()) return chat.RunOnce(options.question);
+  chat.Run();
   return OkStatus();
 }
 
 void AddChatOptions(CLI::App& app, ChatOptions* options) {
   AddEngineOptions(app, &options->engine);
+  app.add_option("question,-p,--prompt", options->question,
+                 "answer this alone; default: what you type")
+      ->type_name("TEXT");
   app.add_option("--system", options->system, "the system message");
   app.add_option("-n,--max-tokens", options->max_tokens, "tokens of an answer at most")
       ->check(CLI::Range(1, 1 << 24))

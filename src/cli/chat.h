@@ -11,6 +11,7 @@ namespace sluice::cli {
 struct ChatOptions {
   EngineOptions engine;
   std::string system;
+  std::string question;  // that alone is answered; empty: what the user asks
   int max_tokens = 1024;
   Sampling sampling;
 };
@@ -18,7 +19,7 @@ struct ChatOptions {
 // Declares MODEL and every option of a conversation on `app`.
 void AddChatOptions(CLI::App& app, ChatOptions* options);
 
-// Loads the model and talks until the user leaves.
+// Loads the model and talks until the user leaves, or answers the one question.
 Status RunChat(const ChatOptions& options);
 
 }  // namespace sluice::cli

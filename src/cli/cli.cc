@@ -64,7 +64,14 @@ constexpr const char* kFooter =
     "Options may also stand in a TOML file (--config) or in the environment (--max-queue as\n"
     "SLUICE_MAX_QUEUE).";
 
+// As other programs call what there is.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"pull", "fetch"}, {"download", "fetch"}, {"version", "--version"}, {"help", "--help"}};
+
 std::string NoSuchCommand(const std::string& name) {
+  for (const auto& [other, own] : kOtherNames) {
+    if (name == other) return StrCat("there is no command \"", name, "\"; use sluice ", own);
+  }
   std::vector<std::string> names;
   for (const Command& command : kCommands) names.emplace_back(command.name);
   const std::string nearest = Nearest(name, names);

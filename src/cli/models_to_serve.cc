@@ -22,16 +22,18 @@
 namespace sluice::cli {
 namespace {
 
-// Loads a model, says what it is given, and follows its steps into `trace_file` the first time.
+// Loads a model, says what it is given, and follows its steps into `trace_file`, which several
+// models share.
 Result<std::unique_ptr<Engine>> Load(const EngineOptions& options, const std::string& trace_file) {
   // A large model takes its time, and without a terminal there is no progress to see.
   LogInfo("model: loading ", Quote(options.model));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, OpenEngine(options));
+  const EngineInfo info = engine->Info();
   if (!trace_file.empty()) {
-    const std::string command = DumpJson(Json{{"command", "trace"}, {"file", trace_file}});
+    const std::string command =
+        DumpJson(Json{{"command", "trace"}, {"file", trace_file}, {"process", info.model_name}});
     SLUICE_RETURN_IF_ERROR(engine->Admin(command).status());
   }
-  const EngineInfo info = engine->Info();
   LogInfo("device: ", info.device_reason, "; kernels ", info.kernels);
   LogInfo("memory: ", info.memory, "; room for up to ", info.kv_blocks * info.block_size,
           " tokens, in up to ", info.max_num_seqs, " sequences of ", info.max_model_len);
@@ -61,12 +63,11 @@ Result<T> WithSource(Result<T> result, const Settings& settings) {
 ModelToServe ToServe(const Told& told, const std::string& trace_file) {
   ModelToServe model;
   model.name = told.options.served_model_name;
-  // What is written of its steps is of the first loading: a later one would write over it.
-  model.open = [told, trace_file, written = std::make_shared<std::atomic<bool>>(false)] {
+  // Dumped activations are of the first loading: a later one would write over them.
+  model.open = [told, trace_file, dumped = std::make_shared<std::atomic<bool>>(false)] {
     EngineOptions options = told.options;
-    const bool again = written->exchange(true);
-    if (again) options.dump_activations.clear();
-    return WithSource(Load(options, again ? "" : trace_file), told.settings);
+    if (dumped->exchange(true)) options.dump_activations.clear();
+    return WithSource(Load(options, trace_file), told.settings);
   };
   model.need = [told]() -> Result<int64_t> {
     SLUICE_ASSIGN_OR_RETURN(const ModelNeed need, WithSource(NeedOf(told.options), told.settings));
@@ -195,9 +196,6 @@ Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& 
     return InvalidArgument("--served-model-name is for one model; name several as NAME=MODEL",
                            "served-model-name");
   }
-  if (several && !trace_file.empty()) {
-    return InvalidArgument("--trace follows one model; serve one, or leave it out", "trace");
-  }
   std::vector<ModelToServe> models;
   std::map<std::string, std::string> dump_folders;
   for (const std::string& word : words) {
@@ -219,7 +217,7 @@ Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& 
     }
     SLUICE_RETURN_IF_ERROR(TakeDumpFolder(own, &dump_folders));
     if (loaded != nullptr) own.dump_activations.clear();
-    models.push_back(ToServe(told, loaded ? "" : trace_file));
+    models.push_back(ToServe(told, trace_file));
     models.back().loaded = std::move(loaded);
   }
   SLUICE_RETURN_IF_ERROR(Preload(preload, &models));

@@ -22,7 +22,7 @@ NamedModel ReadNamedModel(const std::string& word);
 // has its name. A word that is a table's name means the model that the table names. One model that
 // needs no room within a budget
 // (`budgeted`) is loaded here; of several, those of `preload` are to be loaded by the server:
-// "all", "none", or names with commas. `trace_file`: of the steps of the only model; empty: none.
+// "all", "none", or names with commas. `trace_file`: of the steps of all; empty: none.
 // Errors are those of Engine::Open, and kInvalidArgument for names that are wrong or there twice
 // and for values that an option does not take; with file and line where a table is what is wrong.
 Result<std::vector<ModelToServe>> ModelsToServe(const std::vector<std::string>& words,

@@ -77,8 +77,10 @@ void SetLogAsAsked(const LogOptions& options) {
 }
 
 void AddTraceOption(CLI::App& app, std::string* file) {
-  app.add_option("--trace", *file,
-                 "write what each step does to this file, for ui.perfetto.dev; default: nowhere")
+  app.add_option(
+         "--trace", *file,
+         "write what each step of each model does to this file, for ui.perfetto.dev; default: "
+         "nowhere")
       ->type_name("TEXT")
       ->group("Server options");
 }

@@ -18,6 +18,16 @@ TEST(WordWrapTest, BreaksBetweenWords) {
   EXPECT_EQ(Wrapped("one\n\n  two", 10), "one\n\n  two");
 }
 
+// The width is that of the moment, also within a line.
+TEST(WordWrapTest, TheRestFollowsANewWidth) {
+  WordWrap wrap;
+  std::string out = wrap.Add("one two three four ", 20);
+  out += wrap.Add("five six seven eight nine", 10);
+  out += wrap.Add(" ten eleven twelve", 30);
+  EXPECT_EQ(out + wrap.Finish(30),
+            "one two three four \nfive six \nseven \neight nine ten eleven twelve");
+}
+
 TEST(WordWrapTest, AWordLongerThanALineStaysWhole) {
   EXPECT_EQ(Wrapped("ab " + std::string(30, 'x'), 10).find(std::string(10, 'x')),
             std::string("ab \n").size());

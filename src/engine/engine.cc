@@ -526,7 +526,10 @@ Result<std::string> EngineImpl::Admin(const std::string& command_json) {
   if (name == "\"trace\"") {
     const Json file = command.value("file", Json());
     if (!file.is_string()) return InvalidArgument("file must be where the trace goes", "file");
-    SLUICE_ASSIGN_OR_RETURN(auto tracer, Tracer::Begin(file.get<std::string>()));
+    const Json process = command.value("process", Json(""));
+    if (!process.is_string()) return InvalidArgument("process must be a name", "process");
+    SLUICE_ASSIGN_OR_RETURN(auto tracer,
+                            Tracer::Begin(file.get<std::string>(), process.get<std::string>()));
     if (!loop_->Trace(std::move(tracer)))
       return Status(StatusCode::kUnavailable, "the engine has stopped");
     return std::string("{\"ok\":true}");

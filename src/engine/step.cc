@@ -98,8 +98,20 @@ void StepLoop::NoteTimelines(int64_t now_us) {
               .tokens = entry.query_tokens,
               .sequences = static_cast<int64_t>(plan_.entries.size()),
               .draws = draws,
-              .starts = entry.told_whole == plan_.step},
+              .starts = entry.told_whole == plan_.step,
+              .admitted_us = sequence.admitted_us},
              timeline);
+  }
+}
+
+void StepLoop::NoteStepEnds(int64_t now_us) {
+  if (timelines_ == 0) return;
+  for (const batch::ResultEntry& entry : result_.entries) {
+    const schedule::Sequence* const sequence = scheduler_->Find(entry.sequence);
+    if (sequence == nullptr) continue;  // it was cancelled meanwhile
+    Timeline* const timeline = requests_[sequence->spec.handle].timeline();
+    if (timeline == nullptr) continue;
+    NoteStepEnd(result_.step, now_us, sequence->spec.sampling.choice, timeline);
   }
 }
 
@@ -123,6 +135,7 @@ bool StepLoop::End() {
   const int64_t begun = std::max(flight.launched_us, finished_us_);
   if (flight.tokens > 0) finished_us_ = finished;
   if (status.ok()) {
+    NoteStepEnds(finished);
     scheduler_->Commit(result_, &outcome_);
     if (flight.tokens > 0) scheduler_->Took(finished - begun);
     if (flight.tokens > 0) failures_ = 0;

@@ -111,6 +111,8 @@ class StepLoop {
   void NoteMasked();
   // Tells those requests of the plan that want to know.
   void NoteTimelines(int64_t now_us);
+  // And of the step whose result has come, before it is committed.
+  void NoteStepEnds(int64_t now_us);
   // Gives the newest step its masks, when all before it are committed.
   void SampleNewest();
   struct Flight;

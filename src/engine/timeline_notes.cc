@@ -45,6 +45,7 @@ void NoteStep(const StepNote& note, Timeline* timeline) {
   const auto choice = static_cast<uint8_t>(note.choice);
   const Kind kind = note.draws ? Kind::kDecode : Kind::kPrefill;
   std::lock_guard lock(timeline->mutex);
+  if (timeline->admitted_us == 0) timeline->admitted_us = note.admitted_us;
   std::vector<TimelineEvent>& events = timeline->events;
   if (note.starts && LastOf(choice, timeline) != nullptr) {
     ++timeline->preemptions;
@@ -53,7 +54,6 @@ void NoteStep(const StepNote& note, Timeline* timeline) {
   TimelineEvent* const last = LastOf(choice, timeline);
   if (last != nullptr && Joins(*last, kind, events.size())) {
     ++last->steps;
-    last->end_us = note.now_us;
     last->tokens += note.tokens;
     last->sequences += note.sequences;
   } else if (events.size() < Timeline::kEventsMax) {
@@ -62,15 +62,24 @@ void NoteStep(const StepNote& note, Timeline* timeline) {
                       .steps = 1,
                       .first_step = note.step,
                       .begin_us = note.now_us,
-                      .end_us = note.now_us,
                       .tokens = note.tokens,
                       .sequences = note.sequences});
   }
 }
 
+void NoteStepEnd(uint64_t step, int64_t now_us, int choice, Timeline* timeline) {
+  std::lock_guard lock(timeline->mutex);
+  if (timeline->first_chunk_us == 0) timeline->first_chunk_us = now_us;
+  // A step behind this one may have begun the next event already.
+  for (auto event = timeline->events.rbegin(); event != timeline->events.rend(); ++event) {
+    if (event->choice != choice || event->steps == 0 || event->first_step > step) continue;
+    event->end_us = now_us;
+    return;
+  }
+}
+
 void NoteOutcome(const schedule::SequenceOutcome& outcome, int64_t now_us, Timeline* timeline) {
   std::lock_guard lock(timeline->mutex);
-  if (timeline->admitted_us == 0) timeline->admitted_us = outcome.admitted_us;
   if (outcome.choice == 0) {
     timeline->prompt_tokens = outcome.prompt_tokens;
     timeline->cached_tokens = outcome.cached_tokens;

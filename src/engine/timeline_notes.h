@@ -19,8 +19,12 @@ struct StepNote {
   int64_t tokens = 0, sequences = 0;
   bool draws = false;
   bool starts = false;  // takes a place: not for the first time if it was preempted
+  int64_t admitted_us = 0;
 };
 void NoteStep(const StepNote& note, Timeline* timeline);
+
+// A step that computed something of a choice has ended.
+void NoteStepEnd(uint64_t step, int64_t now_us, int choice, Timeline* timeline);
 
 // What a step gave.
 void NoteOutcome(const schedule::SequenceOutcome& outcome, int64_t now_us, Timeline* timeline);

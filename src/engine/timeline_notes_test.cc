@@ -20,7 +20,10 @@ TEST(TimelineNotes, EachChunkIsAnEventAndStepsThatDrawJoin) {
   Timeline timeline;
   NoteStep(Note(1, false), &timeline);
   NoteStep(Note(2, false), &timeline);
-  for (uint64_t step = 3; step < 8; ++step) NoteStep(Note(step, true), &timeline);
+  for (uint64_t step = 3; step < 8; ++step) {
+    NoteStep(Note(step, true), &timeline);
+    NoteStepEnd(step, static_cast<int64_t>(step) * 100 + 90, 0, &timeline);
+  }
   ASSERT_EQ(timeline.events.size(), 3u);
   EXPECT_EQ(timeline.events[1].kind, Kind::kPrefill);
   EXPECT_EQ(timeline.events[1].first_step, 2u);
@@ -31,7 +34,46 @@ TEST(TimelineNotes, EachChunkIsAnEventAndStepsThatDrawJoin) {
   EXPECT_EQ(decode.tokens, 10);
   EXPECT_EQ(decode.sequences, 15);
   EXPECT_EQ(decode.begin_us, 300);
-  EXPECT_EQ(decode.end_us, 700);
+  EXPECT_EQ(decode.end_us, 790);
+}
+
+// The times of a clock of the test's own, in which each step takes 80 us.
+TEST(TimelineNotes, APrefillOfOneStepHasABeginningAndAnEnd) {
+  Timeline timeline;
+  StepNote note = Note(1, false);
+  note.admitted_us = 95;
+  NoteStep(note, &timeline);
+  EXPECT_EQ(timeline.admitted_us, 95);
+  EXPECT_EQ(timeline.first_chunk_us, 0);
+  EXPECT_EQ(timeline.events[0].begin_us, 100);
+  EXPECT_EQ(timeline.events[0].end_us, 0);  // it runs
+  NoteStepEnd(1, 180, 0, &timeline);
+  EXPECT_EQ(timeline.events[0].end_us, 180);
+  NoteStep(Note(2, true), &timeline);
+  NoteStepEnd(2, 280, 0, &timeline);
+  EXPECT_EQ(timeline.events[0].end_us, 180);
+  EXPECT_EQ(timeline.events[1].end_us, 280);
+  EXPECT_EQ(timeline.first_chunk_us, 180);
+  EXPECT_EQ(timeline.admitted_us, 95);
+}
+
+// Where a step is planned before the one in front of it has ended.
+TEST(TimelineNotes, TheEndOfAStepIsThatOfItsOwnEvent) {
+  Timeline timeline;
+  NoteStep(Note(1, false, 0), &timeline);
+  NoteStep(Note(1, false, 1), &timeline);
+  NoteStep(Note(2, false, 0), &timeline);
+  NoteLateMask(2, 205, 0, &timeline);
+  NoteStepEnd(1, 250, 0, &timeline);
+  EXPECT_EQ(timeline.events[0].end_us, 250);
+  EXPECT_EQ(timeline.events[1].end_us, 0);
+  EXPECT_EQ(timeline.events[2].end_us, 0);
+  EXPECT_EQ(timeline.events[3].end_us, 205);  // a moment
+  NoteStepEnd(1, 250, 1, &timeline);
+  EXPECT_EQ(timeline.events[1].end_us, 250);
+  NoteStepEnd(2, 350, 0, &timeline);
+  EXPECT_EQ(timeline.events[2].end_us, 350);
+  EXPECT_EQ(timeline.first_chunk_us, 250);
 }
 
 TEST(TimelineNotes, ChoicesHaveEventsOfTheirOwn) {
@@ -88,7 +130,6 @@ TEST(TimelineNotes, OutcomesAddUp) {
   schedule::SequenceOutcome outcome;
   outcome.prompt_tokens = 12;
   outcome.cached_tokens = 8;
-  outcome.admitted_us = 50;
   NoteOutcome(outcome, 100, &timeline);  // of a scored chunk
   EXPECT_EQ(timeline.first_token_us, 0);
   outcome.token_count = 3;
@@ -98,7 +139,6 @@ TEST(TimelineNotes, OutcomesAddUp) {
   outcome.choice = 1;
   outcome.cached_tokens = 0;
   NoteOutcome(outcome, 300, &timeline);
-  EXPECT_EQ(timeline.admitted_us, 50);
   EXPECT_EQ(timeline.first_token_us, 200);
   EXPECT_EQ(timeline.cached_tokens, 8);
   EXPECT_EQ(timeline.drawn, 6);

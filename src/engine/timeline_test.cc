@@ -33,7 +33,10 @@ TEST(EngineTimeline, TellsChunksStepsAndTimesInOrder) {
   EXPECT_GT(timeline->submitted_us, 0);
   EXPECT_LE(timeline->submitted_us, timeline->queued_us);
   EXPECT_LE(timeline->queued_us, timeline->admitted_us);
-  EXPECT_LE(timeline->admitted_us, timeline->first_token_us);
+  EXPECT_LE(timeline->admitted_us, timeline->events[0].begin_us);
+  EXPECT_LE(timeline->events[0].end_us, timeline->events[1].begin_us);
+  EXPECT_EQ(timeline->first_chunk_us, timeline->events[0].end_us);
+  EXPECT_LT(timeline->first_chunk_us, timeline->first_token_us);  // which came with the second
   EXPECT_LE(timeline->first_token_us, timeline->ended_us);
   EXPECT_EQ(timeline->prompt_tokens, 100);
   EXPECT_EQ(timeline->cached_tokens, 0);
@@ -46,6 +49,21 @@ TEST(EngineTimeline, TellsChunksStepsAndTimesInOrder) {
   EXPECT_EQ(timeline->events[2].kind, Kind::kDecode);
   EXPECT_EQ(timeline->events[2].steps, 9);  // the first token came with the last chunk
   EXPECT_EQ(timeline->events[2].sequences, 9);
+  for (const TimelineEvent& event : timeline->events) EXPECT_LT(event.begin_us, event.end_us);
+  EXPECT_LE(timeline->events[2].end_us, timeline->ended_us);
+}
+
+TEST(EngineTimeline, APromptOfOneStepHasItsOwnTimes) {
+  const auto engine = OpenTiny(TinyOptions());
+  const auto timeline = Follow(*engine, TinyRequest(Prompt(1, 20), 1));
+  std::lock_guard lock(timeline->mutex);
+  ASSERT_EQ(timeline->events.size(), 1u);
+  const TimelineEvent& prefill = timeline->events[0];
+  EXPECT_EQ(prefill.kind, Kind::kPrefill);
+  EXPECT_LE(timeline->admitted_us, prefill.begin_us);
+  EXPECT_LT(prefill.begin_us, prefill.end_us);
+  EXPECT_EQ(timeline->first_chunk_us, prefill.end_us);
+  EXPECT_LE(prefill.end_us, timeline->first_token_us);
 }
 
 TEST(EngineTimeline, TellsWhatTheCacheHadAndEachChoice) {

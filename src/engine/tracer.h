@@ -6,14 +6,15 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine/trace_file.h"
 #include "sluice/request.h"
 #include "sluice/status.h"
 
@@ -37,8 +38,11 @@ struct TracerLimits {
 
 class Tracer {
  public:
-  // Makes the file, or empties it. kIo: it cannot be written.
+  // `process`: its name in the picture, beside the others of the file that this program has written
+  // or still writes. Without one the file is made, or emptied, unless another tracer writes it.
+  // kIo: it cannot be written.
   static Result<std::unique_ptr<Tracer>> Begin(const std::string& path,
+                                               std::string_view process = {},
                                                const TracerLimits& limits = {});
   // Traces to memory, which Text gives.
   static std::unique_ptr<Tracer> InMemory(const TracerLimits& limits);
@@ -68,18 +72,11 @@ class Tracer {
     StepTrace step;
   };
 
-  struct MemoryFile {  // as open_memstream fills it; the bytes stand when the file is closed
-    char* bytes = nullptr;
-    size_t size = 0;
-    ~MemoryFile();
-  };
-
-  Tracer(std::FILE* file, const TracerLimits& limits, std::unique_ptr<MemoryFile> memory);
+  Tracer(TraceFile& file, int process, const TracerLimits& limits,
+         std::unique_ptr<TraceFile> memory);
   void Add(const Event& event);
   void Run();
-  // Both are for the writing thread.
-  void Write(const Event& event);
-  void WriteLine(const char* text, int length);
+  void Write(const Event& event);  // for the writing thread
 
   const TracerLimits limits_;
   std::mutex mutex_;
@@ -92,11 +89,11 @@ class Tracer {
   int64_t steps_left_;          // guarded by mutex_
 
   // Writing thread, and before and behind it the owner.
-  const std::unique_ptr<MemoryFile> memory_;  // null: a file
-  std::FILE* file_;                           // null when the trace has ended
+  const std::unique_ptr<TraceFile> memory_;  // null: a file
+  TraceFile& file_;
+  const int process_;  // its number in the file
+  bool ended_ = false;
   std::vector<Event> taken_;
-  int64_t bytes_ = 0;
-  bool full_ = false;
   std::thread thread_;
 };
 

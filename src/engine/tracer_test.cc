@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -13,9 +15,9 @@ namespace {
 
 std::string Path() { return ::testing::TempDir() + "/sluice_tracer_test.json"; }
 
-Json Read() {
+Json Read(const std::string& path = Path()) {
   std::ostringstream text;
-  text << std::ifstream(Path()).rdbuf();
+  text << std::ifstream(path).rdbuf();
   return Json::parse(text.str());
 }
 
@@ -75,7 +77,7 @@ TEST(Tracer, StepsBehindOneAnotherStandOnTwoRows) {
 TEST(Tracer, TooManyEventsAndTooLongAFileAreCut) {
   {
     const auto tracer =
-        Tracer::Begin(Path(), {.waiting_events = 100, .file_bytes = 20'000}).value();
+        Tracer::Begin(Path(), {}, {.waiting_events = 100, .file_bytes = 20'000}).value();
     for (uint64_t step = 1; step < 100'000; ++step) tracer->Step(Step(step));
   }
   EXPECT_GT(Read().size(), 10u);
@@ -86,6 +88,47 @@ TEST(Tracer, AFileThatCannotBeWrittenIsNamed) {
   const Status status = Tracer::Begin("/nowhere/trace.json").status();
   EXPECT_EQ(status.code(), StatusCode::kIo);
   EXPECT_NE(status.message().find("/nowhere/trace.json"), std::string::npos);
+}
+
+// Each engine is a process of its own name, and requests of the same number stay apart.
+TEST(Tracer, SeveralEnginesShareAFile) {
+  const std::string path = Path() + ".shared";  // which no other test has written
+  {
+    const auto one = Tracer::Begin(path, "small \"one\"").value();
+    const auto two = Tracer::Begin(path, "large").value();
+    one->RequestBegins(3, 50);
+    two->RequestBegins(3, 60);
+    std::thread other([&] {
+      for (uint64_t step = 1; step < 1000; ++step) two->Step(Step(step));
+    });
+    for (uint64_t step = 1; step < 1000; ++step) one->Step(Step(step));
+    other.join();
+  }
+  EXPECT_EQ(Read(path).size(), 2u + 2 + 2 * 999 * 4);
+  { Tracer::Begin(path, "large").value()->Step(Step(7)); }  // loaded again
+  std::map<int, std::string> processes;
+  std::map<int, int> steps;
+  std::set<Json> ids;
+  for (const Json& event : Read(path)) {
+    const int process = event["pid"];
+    if (event["ph"] == "M") processes[process] = event["args"]["name"];
+    if (event["name"] == "step") ++steps[process];
+    if (event["name"] == "request") ids.insert(event["id"]);
+  }
+  EXPECT_EQ(processes,
+            (std::map<int, std::string>{{1, "small \"one\""}, {2, "large"}, {3, "large"}}));
+  EXPECT_EQ(steps, (std::map<int, int>{{1, 999}, {2, 999}, {3, 1}}));
+  EXPECT_EQ(ids.size(), 2u);
+  Tracer::Begin(path).value();  // alone, and anew
+  EXPECT_EQ(Read(path).size(), 1u);
+}
+
+TEST(Tracer, AFileThatIsGoneIsMadeAnew) {
+  Tracer::Begin(Path(), "one").value();
+  std::ofstream(Path()) << "[";
+  Tracer::Begin(Path(), "two").value();
+  ASSERT_EQ(Read().size(), 1u);
+  EXPECT_EQ(Read()[0]["args"]["name"], "two");
 }
 
 TEST(Tracer, InMemoryEndsBehindItsSteps) {

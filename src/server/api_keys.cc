@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -23,6 +24,8 @@ constexpr size_t kFileBytesMax = size_t{16} << 20;
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::string_view kWeight = "weight=";
 constexpr std::string_view kAdmin = "admin";
+constexpr std::string_view kName = "name=";
+constexpr size_t kNameBytesMax = 64;
 
 bool IsBearer(std::string_view header) {
   if (header.size() < kBearer.size()) return false;
@@ -37,6 +40,18 @@ bool ReadWeight(std::string_view word, int* weight) {
   word.remove_prefix(kWeight.size());
   *weight = ParseNumber<int>(word).value_or(0);
   return *weight >= 1 && *weight <= limits::kClientWeightMax;
+}
+
+// A name is shown in a log and needs no escapes there.
+bool ReadName(std::string_view word, std::string* name) {
+  if (!word.starts_with(kName)) return false;
+  word.remove_prefix(kName.size());
+  const bool plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return c > ' ' && c < 0x7f && c != '"' && c != '\\';
+  });
+  if (!plain || word.empty() || word.size() > kNameBytesMax) return false;
+  *name = word;
+  return true;
 }
 
 }  // namespace
@@ -78,7 +93,7 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
     SLUICE_ASSIGN_OR_RETURN(const Entry entry, ReadLine(text_of_key, path));
     const auto [known, is_new] = first.try_emplace(entry.digest, entry, number);
     const Entry& before = known->second.first;
-    if (before.weight != entry.weight || before.admin != entry.admin) {
+    if (before.weight != entry.weight || before.admin != entry.admin || before.name != entry.name) {
       return InvalidArgument(
           StrCat("the key file ", path, " has one key on its lines ", known->second.second, " and ",
                  number, ", with different flags behind it; leave one of them"),
@@ -101,11 +116,11 @@ Result<ApiKeys::Entry> ApiKeys::ReadLine(std::string_view line, const std::strin
   for (std::string word; words >> word;) {
     if (word == kAdmin) {
       entry.admin = true;
-    } else if (!ReadWeight(word, &entry.weight)) {
+    } else if (!ReadWeight(word, &entry.weight) && !ReadName(word, &entry.name)) {
       return InvalidArgument(
           StrCat("the key file ", path, " has something behind a key that is neither ", kAdmin,
-                 " nor ", kWeight, "1 to ", kWeight, limits::kClientWeightMax,
-                 "; write one key a line"),
+                 " nor ", kWeight, "1 to ", kWeight, limits::kClientWeightMax, " nor ", kName,
+                 "NAME of up to ", kNameBytesMax, " plain characters; write one key a line"),
           "api-key-file");
     }
   }
@@ -118,15 +133,13 @@ std::optional<KeyHolder> ApiKeys::Find(std::string_view authorization,
   std::string_view key = api_key;
   if (IsBearer(authorization)) key = Trimmed(authorization.substr(kBearer.size()));
   const Digest asked = DigestOf(key);
-  bool found = false;
-  KeyHolder holder;
-  for (const auto& [digest, weight, admin] : entries_) {
-    const bool same = CRYPTO_memcmp(digest.data(), asked.data(), asked.size()) == 0;
-    found |= same;
-    holder.weight = same ? weight : holder.weight;
-    holder.admin = same ? admin : holder.admin;
+  const Entry* found = nullptr;
+  for (const Entry& entry : entries_) {
+    const bool same = CRYPTO_memcmp(entry.digest.data(), asked.data(), asked.size()) == 0;
+    found = same ? &entry : found;
   }
-  if (!found || key.empty()) return std::nullopt;
+  if (found == nullptr || key.empty()) return std::nullopt;
+  KeyHolder holder{"", found->weight, found->admin, found->name};
   // Not the key's own digest: the salt may be shown where keys may not.
   const Digest digest = DigestOf(
       StrCat("salt:", std::string_view(reinterpret_cast<const char*>(asked.data()), asked.size())));

@@ -16,14 +16,16 @@ struct KeyHolder {
   std::string salt;    // stands for the key: of caches, and of what belongs to it; empty: no key
   int weight = 1;      // of the holder's share of the steps
   bool admin = false;  // may load and unload models
+  std::string name;    // in the log; empty: it has none
 };
 
 class ApiKeys {
  public:
-  // One key a line, and behind it weight=N where its holder's share is not 1 and admin where it may
-  // load and unload models; blank lines and those that start with # are left out. An empty path: no
-  // key is asked for. kInvalidArgument when the file cannot be read, holds no key, has something
-  // else behind one, or one key twice with different flags.
+  // One key a line, and behind it weight=N where its holder's share is not 1, admin where it may
+  // load and unload models, and name=NAME as the log is to call it; blank lines and those that
+  // start with # are left out. An empty path: no key is asked for. kInvalidArgument when the file
+  // cannot be read, holds no key, has something else behind one, or one key twice with different
+  // flags.
   static Result<ApiKeys> Load(const std::string& path);
 
   bool required() const { return !entries_.empty(); }
@@ -41,6 +43,7 @@ class ApiKeys {
     Digest digest;  // of the key, which is not kept
     int weight = 1;
     bool admin = false;
+    std::string name;
   };
   static Result<Entry> ReadLine(std::string_view line, const std::string& path);
 

@@ -31,7 +31,10 @@ class FakeExchange : public Exchange {
     ended = true;
     closed = close;
   }
-  void Note(std::string text) override { note = std::move(text); }
+  void Note(std::string text, OrderedJson more) override {
+    if (!text.empty()) note = std::move(text);
+    if (more.is_object()) fields.update(more);
+  }
   void OnDisconnect(std::function<void()> call) override {
     if (gone) return call();
     disconnect = std::move(call);
@@ -73,6 +76,7 @@ class FakeExchange : public Exchange {
   bool ended = false, closed = false, slow = false, gone = false;
   HttpReply reply;
   std::string note;
+  OrderedJson fields;
   std::string stream_type;
   std::string streamed;
   std::function<void()> disconnect;

@@ -182,7 +182,8 @@ void Gathering::Fail(const Status& status) {
 
 void Gathering::Finish() {
   done_ = true;
-  exchange_->Note(StrCat(usage_.prompt_tokens, " prompt tokens in ", vectors_.size(), " texts"));
+  exchange_->Note(StrCat(usage_.prompt_tokens, " prompt tokens in ", vectors_.size(), " texts"),
+                  {{"prompt_tokens", usage_.prompt_tokens}, {"texts", vectors_.size()}});
   HttpReply reply;
   reply.body = make_answer_(vectors_, usage_);
   exchange_->Reply(std::move(reply));

@@ -1,6 +1,7 @@
 #include "server/generation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <mutex>
@@ -22,6 +23,22 @@ std::string NoteOf(const Usage& usage, const std::vector<Choice>& choices) {
   note += StrCat(", ", usage.completion_tokens, " tokens");
   if (choices.size() > 1) return StrCat(note, " in ", choices.size(), " answers");
   return StrCat(note, ", ", Name(choices.front().finish));
+}
+
+// Milliseconds with whole microseconds.
+double Rounded(double ms) { return std::round(ms * 1000) / 1000; }
+
+// The same for programs that read the log.
+OrderedJson FieldsOf(const Usage& usage, const std::vector<Choice>& choices) {
+  OrderedJson reasons = OrderedJson::array();
+  for (const Choice& choice : choices) reasons.push_back(Name(choice.finish));
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"cached_tokens", usage.cached_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"finish_reason", choices.size() == 1 ? reasons.front() : reasons},
+          {"queue_ms", Rounded(usage.queue_ms)},
+          {"prefill_ms", Rounded(usage.prefill_ms)},
+          {"decode_ms", Rounded(usage.decode_ms)}};
 }
 
 // The `best` likeliest of the `n` answers of each prompt, by the mean log-prob of a token, the best
@@ -278,7 +295,7 @@ void Generation::Fail(const Status& failed) {
     exchange_->Reply(ErrorReply(status, call_.errors));
     return;
   }
-  exchange_->Note(StrCat("the stream failed: ", status.message()));
+  exchange_->Note(StrCat("the stream failed: ", status.message()), {{"error", status.message()}});
   exchange_->Stream(format_->Broken(status));
   exchange_->EndStream(/*close=*/true);
 }
@@ -299,7 +316,7 @@ void Generation::Finish() {
     usage.decode_ms += one.decode_ms;
   }
   if (call_.best_n) choices_ = BestOf(std::move(choices_), call_.requests.front().n, *call_.best_n);
-  exchange_->Note(NoteOf(usage, choices_));
+  exchange_->Note(NoteOf(usage, choices_), FieldsOf(usage, choices_));
   if (!call_.stream) {
     HttpReply reply;
     reply.body = format_->Whole(choices_, usage);

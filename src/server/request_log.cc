@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_fields.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -36,6 +36,21 @@ std::string RequestLine(const ExchangeRecord& record) {
   return line;
 }
 
+OrderedJson RequestFields(const ExchangeRecord& record) {
+  OrderedJson fields{{"status", record.status},
+                     {"duration_ms", std::round(record.ms * 1000) / 1000}};
+  const auto add = [&](const char* name, const std::string& value, size_t bytes_max) {
+    if (!value.empty()) fields[name] = Visible(std::string_view(value).substr(0, bytes_max));
+  };
+  add("method", record.method, kPathBytesMax);
+  add("path", record.path, kPathBytesMax);
+  add("request_id", record.request_id, kPathBytesMax);
+  add("client", record.address, kPathBytesMax);
+  if (record.fields.is_object()) fields.update(record.fields);
+  if (record.status >= 400) add("error", record.note, kNoteBytesMax);
+  return fields;
+}
+
 void RequestLog::Add(const ExchangeRecord& record, const std::string& route) {
   const bool good = record.status < 400;
   {
@@ -53,10 +68,10 @@ void RequestLog::Add(const ExchangeRecord& record, const std::string& route) {
   }
   if (which_ == RequestsLogged::kNone || (which_ == RequestsLogged::kErrors && good)) return;
   if (good && record.method == "GET") return;
-  Log(good || record.status == kClientLeft ? LogLevel::kInfo
-      : record.status < 500                ? LogLevel::kWarning
-                                           : LogLevel::kError,
-      RequestLine(record));
+  LogWithFields(good || record.status == kClientLeft ? LogLevel::kInfo
+                : record.status < 500                ? LogLevel::kWarning
+                                                     : LogLevel::kError,
+                RequestLine(record), RequestFields(record));
 }
 
 OrderedJson RequestLog::RecentErrors() const {

@@ -24,6 +24,9 @@ Result<RequestsLogged> ParseRequestsLogged(const std::string& text);
 // POST /v1/completions 200 in 431 ms: 12 prompt tokens, 30 tokens, stop; id run-7, from 127.0.0.1
 std::string RequestLine(const ExchangeRecord& record);
 
+// The same as fields of a JSON log, which docs/running.md lists.
+OrderedJson RequestFields(const ExchangeRecord& record);
+
 class RequestLog {
  public:
   explicit RequestLog(RequestsLogged which) : which_(which) {}

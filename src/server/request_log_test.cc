@@ -11,7 +11,7 @@ namespace sluice::server {
 namespace {
 
 ExchangeRecord Record(const char* method, int status, const char* note = "") {
-  return {method, "/v1/completions", "run-7", "127.0.0.1", status, 431.4, note};
+  return {method, "/v1/completions", "run-7", "127.0.0.1", status, 431.4, note, nullptr};
 }
 
 std::string Logged(RequestsLogged which, const ExchangeRecord& record) {
@@ -34,6 +34,24 @@ TEST(RequestLogTest, ALineSaysWhoAskedWhatAndHowItWent) {
   ExchangeRecord longest = Record("POST", 200);
   longest.path = std::string(100'000, 'x');
   EXPECT_LT(RequestLine(longest).size(), 1000u);
+}
+
+TEST(RequestLogTest, WhatALineSaysIsThereAsFieldsToo) {
+  ExchangeRecord record = Record("POST", 200, "12 prompt tokens, 30 tokens, stop");
+  record.fields = {{"model", "tiny"}, {"completion_tokens", 30}};
+  EXPECT_EQ(RequestFields(record), (OrderedJson{{"status", 200},
+                                                {"duration_ms", 431.4},
+                                                {"method", "POST"},
+                                                {"path", "/v1/completions"},
+                                                {"request_id", "run-7"},
+                                                {"client", "127.0.0.1"},
+                                                {"model", "tiny"},
+                                                {"completion_tokens", 30}}));
+  record = Record("POST", 400, "no\x1b");
+  EXPECT_EQ(RequestFields(record)["error"], "no\\x1b");
+  record.path = std::string(100'000, 'x');
+  EXPECT_LT(DumpJson(RequestFields(record)).size(), 1000u);
+  EXPECT_EQ(RequestFields(ExchangeRecord()).size(), 2u);
 }
 
 TEST(RequestLogTest, TheLastErrorsAreKept) {

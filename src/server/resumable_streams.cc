@@ -51,7 +51,7 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
   void StreamType(const char*) override {}  // of a stream that has no events to come back to
   bool Stream(std::string_view bytes) override;
   void EndStream(bool close) override;
-  void Note(std::string note) override;
+  void Note(std::string note, OrderedJson fields) override;
   void OnDisconnect(std::function<void()> call) override;
 
   // Gives the answer to a reader, from behind event `number` on. False: what came there is gone.
@@ -161,9 +161,9 @@ void ResumableStreams::Answer::EndStream(bool close) {
   EndLater();
 }
 
-void ResumableStreams::Answer::Note(std::string note) {
+void ResumableStreams::Answer::Note(std::string note, OrderedJson fields) {
   std::lock_guard lock(mutex_);
-  if (client_ != nullptr) client_->Note(std::move(note));
+  if (client_ != nullptr) client_->Note(std::move(note), std::move(fields));
 }
 
 void ResumableStreams::Answer::OnDisconnect(std::function<void()> call) {

@@ -239,12 +239,14 @@ std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
   if (holder) {
     head->key_salt = std::move(holder->salt);
     head->key_weight = holder->weight;
+    head->key_name = std::move(holder->name);
     head->admin = holder->admin || (head->key_salt.empty() && head->local);
   }
   return std::nullopt;
 }
 
 void Routes::Dispatch(HttpRequest request, const ExchangeRef& exchange) {
+  if (!request.key_name.empty()) exchange->Note({}, {{"key", request.key_name}});
   const Route& route = *Find(request.path, request.method);
   if (route.answer != nullptr) {
     exchange->Reply((this->*route.answer)(request));
@@ -260,6 +262,7 @@ void Routes::DispatchToModel(const Route& route, HttpRequest request, const Exch
   const Result<std::string> name =
       models_.Resolve(models_.several() ? ModelNamedIn(request.body, "model") : "");
   if (!name.ok()) return exchange->Reply(ErrorReply(name.status(), route.errors));
+  exchange->Note({}, {{"model", *name}});
   if (const Result<ModelUse> model = models_.Find(*name); model.ok()) {
     return Answer(route, *model, request, exchange);
   }

@@ -47,6 +47,10 @@ TEST_F(RoutesTest, AnswersAChatWhole) {
   EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(body["usage"]["total_tokens"], 5);
   EXPECT_EQ(exchange->note, "3 prompt tokens, 2 tokens, stop");
+  EXPECT_EQ(exchange->fields["model"], "tiny");
+  EXPECT_EQ(exchange->fields["prompt_tokens"], 3);
+  EXPECT_EQ(exchange->fields["completion_tokens"], 2);
+  EXPECT_EQ(exchange->fields["finish_reason"], "stop");
   EXPECT_EQ(routes_->tokens().prompt, 3);
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 1);
   EXPECT_EQ(body["usage"]["completion_tokens_details"]["rejected_prediction_tokens"], 3);
@@ -325,6 +329,7 @@ TEST_F(RoutesTest, AnErrorInAStreamEndsItWithAnEvent) {
   const auto events = exchange->events();
   EXPECT_EQ(Json::parse(events.back())["error"]["message"], "broken");
   EXPECT_EQ(exchange->note, "the stream failed: broken");
+  EXPECT_EQ(exchange->fields, (OrderedJson{{"model", "tiny"}, {"error", "broken"}}));
   EXPECT_TRUE(exchange->ended);
   EXPECT_TRUE(exchange->closed);
 }

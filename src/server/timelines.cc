@@ -63,6 +63,7 @@ OrderedJson ShowTimeline(const Timeline& timeline, int64_t from_us) {
   json["submitted_ms"] = Milliseconds(from_us, timeline.submitted_us);
   json["queued_ms"] = Milliseconds(from_us, timeline.queued_us);
   json["admitted_ms"] = Milliseconds(from_us, timeline.admitted_us);
+  json["first_chunk_ms"] = Milliseconds(from_us, timeline.first_chunk_us);
   json["first_token_ms"] = Milliseconds(from_us, timeline.first_token_us);
   json["ended_ms"] = Milliseconds(from_us, timeline.ended_us);
   json["prompt_tokens"] = timeline.prompt_tokens;

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -22,6 +23,65 @@ SECONDS_MAX = 120
 PROMPT = "\x1b[2C"  # the cursor behind "> "
 
 
+class Screen:
+    """What a terminal shows that breaks its lines again when its width changes, as most do. Of one column a
+    character, and without an upper end."""
+
+    def __init__(self, columns):
+        self.columns, self.lines, self.line, self.at = columns, [""], 0, 0
+
+    def rows_of(self, line):
+        text = self.lines[line]
+        return [text[i:i + self.columns] for i in range(0, max(1, len(text)), self.columns)]
+
+    def rows(self):
+        return [row.rstrip() for line in range(len(self.lines)) for row in self.rows_of(line)]
+
+    def place(self):
+        """The row of the cursor within its line, and the column; behind a full row it has not moved on."""
+        full = self.at > 0 and self.at == len(self.lines[self.line]) and self.at % self.columns == 0
+        row = (self.at - full) // self.columns
+        return row, self.at - row * self.columns
+
+    def up(self):
+        row, column = self.place()
+        if row == 0:
+            self.line -= 1
+            assert self.line >= 0, "above the first row"
+            row = len(self.rows_of(self.line))
+        self.at = (row - 1) * self.columns + column
+
+    def down(self):
+        row, column = self.place()
+        if row + 1 < len(self.rows_of(self.line)):
+            self.at = (row + 1) * self.columns + column
+            return
+        self.line += 1
+        if self.line == len(self.lines):
+            self.lines.append("")
+        self.at = column
+
+    def show(self, text):
+        for piece in re.findall(r"\x1b\[\??([0-9]*)([A-Za-z])|([^\x1b])", text):
+            count, order, character = int(piece[0] or 1), piece[1], piece[2]
+            if order in ("A", "B"):
+                for _ in range(count):
+                    (self.up if order == "A" else self.down)()
+            elif order == "C":
+                self.at += count
+            elif order == "J":
+                self.lines[self.line] = self.lines[self.line][:self.at]
+                del self.lines[self.line + 1:]
+            elif character == "\r":
+                self.at -= self.place()[1]
+            elif character == "\n":
+                self.down()
+            elif character:
+                line = self.lines[self.line].ljust(self.at)
+                self.lines[self.line] = line[:self.at] + character + line[self.at + 1:]
+                self.at += 1
+
+
 class Chat:
     """A conversation on a pseudo terminal."""
 
@@ -35,7 +95,7 @@ class Chat:
             [PROGRAM, "chat", MODEL, "--temperature", "0", *options], stdin=slave, stdout=slave,
             stderr=slave, env=environment, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        self.seen = ""
+        self.seen, self.screen = "", Screen(columns)
         self.until(PROMPT)
 
     def __enter__(self):
@@ -47,6 +107,11 @@ class Chat:
         self.process.wait()
         os.close(self.master)
         os.close(self.slave)
+
+    def resize(self, columns):
+        """While nothing is on its way to the terminal."""
+        self.screen.columns = columns
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
     def type(self, text):
         os.write(self.master, text.encode())
@@ -62,7 +127,8 @@ class Chat:
                 self.seen += os.read(self.master, 65536).decode(errors="replace")
             except OSError as error:
                 raise AssertionError(f"{pattern!r} did not come: {self.seen!r}") from error
-        before, _, self.seen = self.seen.partition(pattern)
+        before, found, self.seen = self.seen.partition(pattern)
+        self.screen.show(before + found)
         return before
 
     def ask(self, text):
@@ -151,6 +217,45 @@ class ChatTest(unittest.TestCase):
         answer = self.chat("-n", "100", columns=40).ask("What is photosynthesis?")
         for line in re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", answer).split("\r\n"):
             self.assertLess(len(line), 41, line)
+
+    def drawn(self, chat):
+        chat.until("\x1b[J")  # what was there is gone
+        chat.until("C")  # and the cursor is at its place
+
+    def test_the_line_being_edited_is_drawn_for_a_new_width_without_leftovers(self):
+        chat = self.chat("-n", "1")
+        above = [row for row in chat.screen.rows() if row][:-1]
+        words = [f"word{i:03}" for i in range(40)]
+        chat.type(" ".join(words))
+        chat.until(words[-1])
+        chat.until("C")  # the cursor is behind it
+        for columns in (33, 61, 27, 120, 40):
+            for key, more in (("\x1b[H", 20), ("\x1b[F", 0)):
+                chat.type(key)
+                self.drawn(chat)
+                chat.resize(columns + more)  # narrower where the cursor is below the first row
+                self.drawn(chat)
+                rows = [row for row in chat.screen.rows() if row]
+                (first,) = [i for i, row in enumerate(rows) if row.startswith("> ")]
+                self.assertEqual("".join(row[2:] for row in rows[first:]).replace(" ", ""), "".join(words), rows)
+                self.assertLess(max(len(row) for row in rows[first:]), chat.screen.columns)
+                self.assertEqual(re.sub(r"\s", "", "".join(rows[:first])), re.sub(r"\s", "", "".join(above)))
+        chat.ask("")
+        self.assertEqual([text for role, text in self.saved(chat) if role == "user"], [" ".join(words)])
+
+    def test_an_answer_follows_the_width_of_the_moment(self):
+        chat = self.chat("-n", "400", columns=100)
+        chat.type("Tell me a very long story.\r")
+        chat.until("\x1b[?2004l")
+        answer = chat.until(" ")  # it answers
+        os.kill(chat.process.pid, signal.SIGSTOP)
+        chat.resize(30)
+        os.kill(chat.process.pid, signal.SIGCONT)
+        answer += chat.until("\x1b[?2004h")
+        text = re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", answer)
+        lines = [line for line in text.partition("The answer was cut")[0].split("\r\n") if line]
+        self.assertGreater(len(lines), 10)
+        self.assertLess(max(len(line) for line in lines[-8:]), 31, lines)
 
     def test_commands(self):
         chat = self.chat("-n", "2")

@@ -86,6 +86,8 @@ class Errors(Refusals):
             self.assertLess(len(done.stderr), 1000)  # the names of all ops are in it
         self.refuse(2, ["3 --prot"], "generate", MODEL, "-p", "x", "3", "--prot")
         self.refuse(2, ["did you mean serve?"], "serv")
+        self.refuse(2, ["use sluice fetch"], "pull", "smollm2")
+        self.refuse(2, ["use sluice --version"], "version")
         self.refuse(2, ["100"], "chat", MODEL, "--top-p", "100")
         self.refuse(2, ["--prompt-tokens 9000", "--max-model-len"], "bench", MODEL,
                     "--prompt-tokens", "9000")
@@ -396,12 +398,31 @@ class Others(unittest.TestCase):
             return run("chat", MODEL, "--temperature", "0", "-n", "16",
                        stdin="\n".join(lines) + "\n").stdout
 
-        self.assertIn("no command /foo", ask("/foo"))
+        self.assertIn("no command /foo; /help tells", ask("/foo"))
+        self.assertIn("no command /rest; did you mean /reset?", ask("/rest"))
+        self.assertIn("/retry", ask("/?"))
+        # As Ollama spells it.
+        self.assertEqual(ask("/set parameter max_tokens 1", "One?"), ask("/set max_tokens  1", "One?"))
+        self.assertEqual(ask("/set system Be brief.", "/save /dev/stdout"),
+                         ask("/system Be brief.", "/save /dev/stdout"))
+        self.assertEqual(ask("/clear", "/quit", "One?"), "")
         alone = ask("What is my name?")
         kept = ask("My name is Ada.", "What is my name?")
         self.assertFalse(kept.endswith(alone), kept)
         reset = ask("My name is Ada.", "/reset", "What is my name?")
         self.assertTrue(reset.endswith(alone), reset)
+
+    def test_a_question_on_the_command_line_is_answered_alone(self):
+        options = ["--temperature", "0", "-n", "16"]
+        question = "What is the capital of France?"
+        done = run("chat", MODEL, *options, question, stdin="And of Italy?\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Paris", done.stdout)
+        self.assertNotIn("Rome", done.stdout)
+        self.assertEqual(run("chat", "-p", question, "-m", MODEL, *options).stdout, done.stdout)
+        done = run("chat", MODEL, "--max-model-len", "64", 200 * "word ")
+        self.assertEqual((done.returncode, done.stdout.strip()), (2, ""))
+        self.assertEqual(done.stderr.count("has no room"), 1, done.stderr)
 
     def test_chat_tells_that_an_answer_was_cut_and_the_way_out(self):
         lines = "Tell me a long story.\n"

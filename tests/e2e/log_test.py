@@ -71,8 +71,44 @@ class LogTest(unittest.TestCase):
 
     def test_json_is_an_object_a_line(self):
         lines = [json.loads(line) for line in log_of(three, "--log-format", "json")]
-        self.assertTrue(all(set(line) == {"time", "level", "message"} for line in lines), lines)
-        self.assertIn("warning", [line["level"] for line in lines])
+        for line in lines:
+            self.assertEqual(list(line)[:3], ["time", "level", "message"])
+            self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertIn(line["level"], ("info", "warning", "error"))
+        self.assertTrue(all(len(line) == 3 for line in lines if "status" not in line), lines)
+        requests = {(line["method"], line["path"], line["status"]): line for line in lines if "status" in line}
+        self.assertEqual(len(requests), 3, lines)
+        good = requests["POST", "/v1/completions", 200]
+        self.assertGreater(good.pop("duration_ms"), 0)
+        self.assertGreater(good.pop("prompt_tokens"), 0)
+        for name in ("queue_ms", "prefill_ms", "decode_ms"):
+            self.assertGreaterEqual(good.pop(name), 0)
+        facts = {name: value for name, value in good.items() if name not in ("time", "message")}
+        self.assertEqual(facts, {
+            "level": "info", "status": 200, "method": "POST", "path": "/v1/completions", "request_id": "run-7",
+            "client": "127.0.0.1", "model": "llama-F32", "cached_tokens": 0, "completion_tokens": 2,
+            "finish_reason": "length"})
+        refused = requests["POST", "/v1/completions", 400]
+        self.assertEqual((refused["level"], refused["model"]), ("warning", "llama-F32"))
+        self.assertIn("no_such_field", refused["error"])
+        self.assertTrue(refused["request_id"])
+        self.assertNotIn("model", requests["GET", "/nowhere", 404])
+
+    def test_json_names_the_key_and_the_reason_of_each_answer(self):
+        def ask(server):
+            for key in ("secret", "other"):
+                headers = {"Content-Type": "application/json", "Authorization": "Bearer " + key}
+                server.request("POST", "/v1/completions", {**GOOD, "n": 2, "temperature": 1}, headers)
+
+        with tempfile.NamedTemporaryFile("w") as keys:
+            keys.write("secret weight=2 name=team-a\nother\n")
+            keys.flush()
+            lines = [json.loads(line) for line in
+                     log_of(ask, "--log-format", "json", "--api-key-file", keys.name)]
+        requests = [line for line in lines if "status" in line]
+        self.assertEqual({line.get("key") for line in requests}, {"team-a", None})
+        self.assertEqual([line["finish_reason"] for line in requests], [["length", "length"]] * 2)
+        self.assertNotIn("secret", json.dumps(requests))
 
     def test_a_client_that_left_is_told(self):
         def leave(server):

@@ -166,6 +166,29 @@ class PageTest(unittest.TestCase):
             self.find("#question").send_keys("Hello", Keys.ENTER)
             self.assertIn("tools[0]", self.wait_answer().find_element(By.CSS_SELECTOR, ".problem").text)
 
+    def test_no_image_is_offered_where_no_model_takes_one(self):
+        with Serving(PROGRAM) as server:
+            self.assertEqual(server.json("GET", "/props")[1]["modalities"], {"vision": False, "audio": False})
+            self.assertNotIn("vision", server.json("POST", "/api/show", {})[1]["capabilities"])
+            self.open(server)
+            self.assertEqual(self.all("input[type=file]"), [])
+            self.assertNotIn("image", self.find("body").text.lower())
+            for kind in ("paste", "drop"):
+                taken = self.browser.execute_script("""
+                    const kind = arguments[0];
+                    const data = new DataTransfer();
+                    data.items.add(new File(['hi'], kind + '.png', {type: 'image/png'}));
+                    const event = kind === 'drop'
+                      ? new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true})
+                      : new ClipboardEvent(kind, {clipboardData: data, bubbles: true, cancelable: true});
+                    document.getElementById('question').dispatchEvent(event);
+                    return event.defaultPrevented;""", kind)
+                self.assertTrue(taken, kind)
+                self.assertIn(f"reads text alone, so {kind}.png was left out", self.find("#ask-error").text)
+            self.find("#question").send_keys("a")
+            self.assertEqual(self.find("#ask-error").text, "")
+            self.assertEqual(self.no_errors(), [])
+
     def test_nothing_that_a_model_says_is_markup(self):
         with Serving(PROGRAM) as server:
             self.open(server)

@@ -55,7 +55,7 @@ class TimelineTest(unittest.TestCase):
         status, _, answer = self.timeline("first")
         self.assertEqual((status, answer["id"], answer["requests"]), (200, "first", 1))
         (told,) = answer["timelines"]
-        times = [told[name] for name in ("submitted_ms", "queued_ms", "admitted_ms",
+        times = [told[name] for name in ("submitted_ms", "queued_ms", "admitted_ms", "first_chunk_ms",
                                          "first_token_ms", "ended_ms")]
         self.assertEqual(times, sorted(times))
         self.assertLessEqual(told["ended_ms"], answer["age_ms"])
@@ -64,6 +64,10 @@ class TimelineTest(unittest.TestCase):
         prefill, decode = told["events"]
         self.assertEqual((prefill["kind"], decode["kind"]), ("prefill", "decode"))
         self.assertEqual(decode["steps"], 5)
+        for event in told["events"]:
+            self.assertLess(event["begin_ms"], event["end_ms"])
+        self.assertEqual(prefill["end_ms"], told["first_chunk_ms"])
+        self.assertLessEqual(told["admitted_ms"], prefill["begin_ms"])
         self.assertGreater(decode["first_step"], prefill["first_step"])
 
     def test_it_tells_what_the_cache_had(self):
@@ -148,6 +152,25 @@ class TraceTest(unittest.TestCase):
         times = [event["ts"] for event in requests]
         self.assertEqual(times, sorted(times))
         self.assertEqual(len({event["id"] for event in requests}), 2)
+
+    def test_several_models_are_processes_of_one_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            with Serving(PROGRAM, "two=" + MODEL, "--device", "cpu", "--trace", path, model="one=" + MODEL) as server:
+                for name in ("one", "two", "two"):
+                    body = {"model": name, "prompt": PROMPT, "max_tokens": 5, "ignore_eos": True}
+                    self.assertEqual(server.json("POST", "/v1/completions", body)[0], 200)
+                self.assertEqual(server.json("POST", "/v1/models/two/unload", {})[0], 200)
+                self.assertEqual(server.json("POST", "/v1/models/two/load", {})[0], 200)
+                self.assertEqual(server.json("POST", "/v1/completions", body)[0], 200)
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)
+        names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+        self.assertEqual(sorted(names.values()), ["one", "two", "two"])
+        ended = [names[event["pid"]] for event in events
+                 if event.get("cat") == "request" and event["ph"] == "e"]
+        self.assertEqual(sorted(ended), ["one", "two", "two", "two"])
+        self.assertEqual({event["pid"] for event in events if event["name"] == "step"}, set(names))
 
     def test_a_profile_has_the_steps_that_come_while_it_is_taken(self):
         with Serving(PROGRAM, "--device", "cpu", model=MODEL) as server:

@@ -94,6 +94,19 @@ TEST(LineTest, MovesByWordsAndLines) {
   EXPECT_EQ(line.text(), "");
 }
 
+TEST(LayOutTest, RowsThatATerminalBreaksAgain) {
+  EXPECT_EQ(LastRow("", 5), 0u);
+  EXPECT_EQ(LastRow("abcde", 5), 0u);
+  EXPECT_EQ(LastRow("abcdef", 5), 1u);
+  // A wide character that does not fit leaves a column free.
+  EXPECT_EQ(LastRow("abcd\xe4\xb8\x96\xe4\xb8\x96", 5), 1u);
+  EXPECT_EQ(LastRow("abcd\xe4\xb8\x96\xe4\xb8\x96\xe4\xb8\x96", 5), 2u);
+  EXPECT_EQ(Through("abc", 0), "a");
+  EXPECT_EQ(Through("abc", 3), "abc");
+  EXPECT_EQ(Through("a\xe4\xb8\x96z", 1), "a\xe4\xb8\x96");
+  EXPECT_EQ(Through("", 0), "");
+}
+
 TEST(LayOutTest, BreaksRowsBeforeTheLastColumn) {
   const ScreenRows screen = LayOut("> ", "abcdefgh\nxy", 11, 8);
   EXPECT_EQ(screen.rows, (std::vector<std::string>{"> abcde", "  fgh", "  xy"}));

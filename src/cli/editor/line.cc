@@ -62,6 +62,33 @@ int WidthOf(std::string_view text) {
   return width;
 }
 
+size_t LastRow(std::string_view text, int columns) {
+  size_t row = 0;
+  int column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t next = NextBorder(text, at);
+    const int width = CharacterWidth(text.substr(at, next - at));
+    at = next;
+    if (column + width > columns) {
+      ++row;
+      column = 0;
+    }
+    column += width;
+  }
+  return row;
+}
+
+std::string_view Through(std::string_view row, int column) {
+  int width = 0;
+  for (size_t at = 0; at < row.size();) {
+    const size_t next = NextBorder(row, at);
+    width += CharacterWidth(row.substr(at, next - at));
+    at = next;
+    if (width > column) return row.substr(0, at);
+  }
+  return row;
+}
+
 void Line::Set(std::string text) {
   text_ = std::move(text);
   cursor_ = text_.size();

@@ -48,6 +48,12 @@ class Line {
   size_t cursor_ = 0;
 };
 
+// The row, from 0 on, that the last character of a text without line ends is in where a terminal of
+// that many columns breaks it anywhere.
+size_t LastRow(std::string_view text, int columns);
+// What of a row stands in front of a column, and the character there.
+std::string_view Through(std::string_view row, int column);
+
 // The rows of a terminal that a text takes behind a prompt, further lines being set in by as much.
 struct ScreenRows {
   std::vector<std::string> rows;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <utility>
 
 namespace sluice::cli {
@@ -29,6 +30,19 @@ winsize SizeOf(int output) {
   return size;
 }
 
+// Whether a terminal breaks the lines on its screen again when its width changes, as all do but a
+// few: xterm, st, Linux' console and GNU screen cut them.
+bool BreaksAgain() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  const std::string_view term = variable("TERM");
+  if (!variable("TMUX").empty()) return true;
+  return variable("XTERM_VERSION").empty() && term != "linux" && term != "st" &&
+         !term.starts_with("st-") && !term.starts_with("screen") && !term.starts_with("vt");
+}
+
 std::string Moved(size_t count, char direction) {
   return count == 0 ? "" : "\x1b[" + std::to_string(count) + direction;
 }
@@ -39,6 +53,7 @@ Terminal::Terminal(int input, int output, const std::vector<std::string>& comman
                    std::string history_path)
     : input_(input),
       output_(output),
+      rebreaks_(BreaksAgain()),
       history_(std::move(history_path)),
       editor_(history_, commands) {
   tcgetattr(input_, &before_);
@@ -75,6 +90,14 @@ bool Terminal::ReadBytes() {
   return true;
 }
 
+size_t Terminal::RowsAbove(int columns) const {
+  if (above_.empty()) return 0;
+  if (columns == columns_ || !rebreaks_) return above_.size() - 1;
+  size_t rows = LastRow(above_.back(), columns);
+  for (size_t row = 0; row + 1 < above_.size(); ++row) rows += LastRow(above_[row], columns) + 1;
+  return rows;
+}
+
 // What is taller than the screen is shown around the cursor.
 void Terminal::Draw() {
   const winsize size = SizeOf(output_);
@@ -86,12 +109,15 @@ void Terminal::Draw() {
   const size_t height = std::max<size_t>(1, size.ws_row - 1u);
   const size_t first = screen.cursor_row < height ? 0 : screen.cursor_row - height + 1;
   const size_t last = std::min(screen.rows.size(), first + height);
-  std::string out = Moved(rows_above_, 'A') + "\r" + kEraseBelow;
+  std::string out = Moved(RowsAbove(size.ws_col), 'A') + "\r" + kEraseBelow;
   for (size_t row = first; row < last; ++row) {
     out += (row > first ? "\r\n" : "") + screen.rows[row];
   }
   rows_below_ = last - 1 - screen.cursor_row;
-  rows_above_ = screen.cursor_row - first;
+  const auto begin = screen.rows.begin();
+  above_.assign(begin + static_cast<ptrdiff_t>(first),
+                begin + static_cast<ptrdiff_t>(screen.cursor_row + 1));
+  above_.back().resize(Through(above_.back(), screen.cursor_column).size());
   out += Moved(rows_below_, 'A') + "\r" + Moved(static_cast<size_t>(screen.cursor_column), 'C');
   columns_ = size.ws_col;
   Write(out);
@@ -99,7 +125,8 @@ void Terminal::Draw() {
 
 void Terminal::Leave() {
   Write(Moved(rows_below_, 'B') + "\r\n" + kPasteOff);
-  rows_above_ = rows_below_ = 0;
+  above_.clear();
+  rows_below_ = 0;
 }
 
 Terminal::Input Terminal::Read(std::string text) {
@@ -141,7 +168,7 @@ Terminal::Input Terminal::Read(std::string text) {
           break;
         case Editor::Outcome::kCleared:
           Write(kEraseAll);
-          rows_above_ = 0;
+          above_.clear();
           break;
       }
     }

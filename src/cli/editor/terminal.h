@@ -38,16 +38,19 @@ class Terminal {
   bool ReadBytes();  // false: the terminal is gone
   void Draw();
   void Leave();  // moves behind the text
+  // How far above the cursor what was drawn begins now that there are that many columns.
+  size_t RowsAbove(int columns) const;
   void Write(const std::string& bytes) const;
 
   const int input_, output_;
+  const bool rebreaks_;  // a new width has the terminal break again what is on its screen
   History history_;
   Editor editor_;
   KeyReader keys_;
   termios before_{};
-  size_t rows_above_ = 0;  // of what was drawn, above the cursor
-  size_t rows_below_ = 0;
-  int columns_ = 0;  // of the terminal when that was drawn
+  std::vector<std::string> above_;  // the rows that were drawn, down to the cursor's
+  size_t rows_below_ = 0;           // of what was drawn, below the cursor
+  int columns_ = 0;                 // of the terminal when that was drawn
 };
 
 }  // namespace sluice::cli

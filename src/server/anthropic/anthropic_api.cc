@@ -102,7 +102,8 @@ void ReadBlock(Fields* message, const OrderedJson& value, const std::string& pat
     block.String("data", kTextBytesMax);  // nobody can read it
   } else {
     block.Fail("type", StrCat("a block of type \"", type.substr(0, 64), "\" is not supported in ",
-                              assistant ? "an assistant's" : "a user's", " message"));
+                              assistant ? "an assistant's message; send text, thinking or tool_use"
+                                        : "a user's message; send text or tool_result"));
   }
   ReadAccepted(&block, FieldPlace::kAnthropicBlock);
   message->Take(block.Finish());

@@ -93,7 +93,9 @@ class ConnectionExchange : public Exchange {
     return connection_->outbox().Stream(serial_, bytes);
   }
   void EndStream(bool close) override { connection_->outbox().EndStream(serial_, close); }
-  void Note(std::string note) override { connection_->outbox().Note(serial_, std::move(note)); }
+  void Note(std::string note, OrderedJson fields) override {
+    connection_->outbox().Note(serial_, std::move(note), std::move(fields));
+  }
   void OnDisconnect(std::function<void()> call) override {
     connection_->outbox().OnDisconnect(serial_, std::move(call));
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "server/http/body_budget.h"
 #include "sluice/server.h"
 
@@ -34,6 +35,7 @@ struct HttpRequest {
   std::string timeout;           // the header x-request-timeout
   std::string last_event_id;     // the header of that name
   std::string key_salt;  // set by the gate: stands for the API key; empty: none is asked for
+  std::string key_name;  // set by the gate: what the key file calls the key; may be empty
   int key_weight = 1;    // set by the gate: of the key's share of the steps
   bool local = false;    // the client is on this machine
   bool admin = false;    // set by the gate: it may load and unload models
@@ -59,6 +61,7 @@ struct ExchangeRecord {
   int status = 0;       // kClientLeft: the client was gone before the answer was complete
   double ms = 0;        // since its header had come
   std::string note;     // what it said: an error's sentence, or what was noted
+  OrderedJson fields;   // what was noted for programs; null: nothing
 };
 inline constexpr int kClientLeft = 499;
 
@@ -78,8 +81,10 @@ class Exchange {
   virtual bool Stream(std::string_view bytes) = 0;
   // `close`: the connection does not serve another request.
   virtual void EndStream(bool close) = 0;
-  // What the exchange's record tells of a request that went well, or failed within a stream.
-  virtual void Note(std::string note) = 0;
+  // What the exchange's record tells of a request that went well, or failed within a stream; an
+  // empty `note` leaves what was noted. The object `fields` tells programs more, beside the fields
+  // of earlier calls.
+  virtual void Note(std::string note, OrderedJson fields) = 0;
   // Runs `call` once, on a thread of the server, if the client goes before the answer is complete.
   virtual void OnDisconnect(std::function<void()> call) = 0;
 };

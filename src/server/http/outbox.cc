@@ -18,6 +18,7 @@ uint64_t Outbox::Begin(const ReplyHead& head) {
   streaming_ = finished_ = woken_ = false;
   status_ = 200;
   note_.clear();
+  fields_ = {};
   unsent_ = 0;
   largest_piece_ = 0;
   return ++serial_;
@@ -60,6 +61,7 @@ void Outbox::Tell(ExchangeRecord* record) {
   std::lock_guard lock(mutex_);
   record->status = gone_ || !finished_ ? kClientLeft : status_;
   record->note = std::exchange(note_, {});
+  record->fields = std::exchange(fields_, {});
 }
 
 std::function<void()> Outbox::Close() {
@@ -130,9 +132,11 @@ void Outbox::EndStream(uint64_t serial, bool close) {
   Wake();
 }
 
-void Outbox::Note(uint64_t serial, std::string note) {
+void Outbox::Note(uint64_t serial, std::string note, OrderedJson fields) {
   std::lock_guard lock(mutex_);
-  if (open_ && serial == serial_ && !finished_) note_ = std::move(note);
+  if (!open_ || serial != serial_ || finished_) return;
+  if (!note.empty()) note_ = std::move(note);
+  if (fields.is_object()) fields_.update(fields);
 }
 
 void Outbox::OnDisconnect(uint64_t serial, std::function<void()> call) {

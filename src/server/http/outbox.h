@@ -58,7 +58,7 @@ class Outbox {
   void StreamType(uint64_t serial, const char* content_type);
   bool Stream(uint64_t serial, std::string_view bytes);
   void EndStream(uint64_t serial, bool close);
-  void Note(uint64_t serial, std::string note);
+  void Note(uint64_t serial, std::string note, OrderedJson fields);
   void OnDisconnect(uint64_t serial, std::function<void()> call);
 
  private:
@@ -76,6 +76,7 @@ class Outbox {
   ReplyHead head_;
   int status_ = 0;  // of the answer
   std::string note_;
+  OrderedJson fields_;
   bool open_ = false;  // the exchange may write
   bool streaming_ = false;
   bool finished_ = false;  // the answer is complete

@@ -134,7 +134,7 @@ class LineRunner::LineExchange : public Exchange {
   // No line asks for a stream.
   bool Stream(std::string_view) override { return false; }
   void EndStream(bool) override {}
-  void Note(std::string) override {}
+  void Note(std::string, OrderedJson) override {}
   void OnDisconnect(std::function<void()> call) override {
     std::lock_guard lock(answers_->mutex);
     const auto found = answers_->open.find(number_);

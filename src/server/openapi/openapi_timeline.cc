@@ -33,15 +33,15 @@ constexpr const char* kSchemas = R"json(
       "age_ms": {"type": ["number", "null"]},
       "timelines": {"type": "array", "items": {"type": "object", "properties": {
         "submitted_ms": {"type": ["number", "null"]}, "queued_ms": {"type": ["number", "null"]},
-        "admitted_ms": {"type": ["number", "null"]}, "first_token_ms": {"type": ["number", "null"]},
-        "ended_ms": {"type": ["number", "null"]}, "prompt_tokens": {"type": "integer"},
+        "admitted_ms": {"type": ["number", "null"]}, "first_chunk_ms": {"type": ["number", "null"]},
+        "first_token_ms": {"type": ["number", "null"]}, "ended_ms": {"type": ["number", "null"]}, "prompt_tokens": {"type": "integer"},
         "cached_tokens": {"type": "integer"}, "drawn_tokens": {"type": "integer"},
         "drafted_tokens": {"type": "integer"}, "accepted_tokens": {"type": "integer"},
         "preemptions": {"type": "integer"}, "late_masks": {"type": "integer"},
         "events": {"type": "array", "items": {"type": "object", "properties": {
           "kind": {"enum": ["prefill", "decode", "preempted", "late_mask"]},
           "choice": {"type": "integer"}, "begin_ms": {"type": "number"},
-          "end_ms": {"type": "number"}, "first_step": {"type": "integer"},
+          "end_ms": {"type": ["number", "null"]}, "first_step": {"type": "integer"},
           "steps": {"type": "integer"}, "tokens": {"type": "integer"},
           "sequences_per_step": {"type": "number"}}}}}}}}})json";
 
