@@ -86,8 +86,8 @@ class Engine : public TextModel {
   virtual Result<RequestId> Submit(Request request, Sink sink) = 0;
   // Ends it within a step; its last event says kCancelled. Unknown ids are ignored.
   virtual void Cancel(RequestId id) = 0;
-  // What its answers think ends soon, as if its thinking_budget were used up. Unknown ids and
-  // requests without a budget are ignored.
+  // What its answers think ends soon, as if a thinking_budget were used up. Unknown ids and answers
+  // that do not think are ignored.
   virtual void EndThinking(RequestId id) = 0;
 
   virtual EngineInfo Info() const = 0;

@@ -27,6 +27,9 @@ struct ChatPrompt {
   std::string tools_json;            // an array, or empty
   std::string template_kwargs_json;  // an object of extra template variables, or empty
   bool add_generation_prompt = true;
+  // The last message, which is the assistant's, stays open, and the answer goes on with its text;
+  // add_generation_prompt has no effect then.
+  bool continue_final_message = false;
   // Arguments of tool calls and absent contents reach the template as it takes them, rather than as
   // they are written.
   bool adapt_history = false;
@@ -108,10 +111,11 @@ struct Request {
   OutputParsing parsing;
   ToolChoice tool_choice;
   // Tokens that the model may think, if OutputParsing tells its thinking apart: behind these the
-  // tag that ends it is drawn. Below 0: no limit, but Engine::EndThinking ends it. Absent: neither.
+  // tag that ends it is drawn. Below 0 or absent: no limit but Engine::EndThinking.
   std::optional<int> thinking_budget;
   std::optional<int> logprobs;  // of the k best beside each chosen token; 0: the chosen alone
   std::optional<int> prompt_logprobs;  // the same of the prompt's tokens
+  bool prompt_ids = false;             // TextDelta::prompt_ids
   // The whole distribution behind each generated token: TokenInfo::all_logprobs. It changes no
   // answer, but these are drawn without drafts. The vocabulary times max_tokens times n has a
   // limit, and so have such answers that are open at once (limits::kAllLogprobsBytesMax and
@@ -207,6 +211,7 @@ struct TextDelta {
   std::vector<ToolCallDelta> tool_calls;
   std::vector<TokenInfo> tokens;         // the tokens behind this event; log-probs if asked for
   std::vector<TokenInfo> prompt_tokens;  // once, before the first text, if prompt_logprobs was set
+  std::vector<int32_t> prompt_ids;       // likewise, if Request::prompt_ids asks for them
   FinishReason finish = FinishReason::kNone;
   std::string stop_match;  // the stop string or the text of the stop token that ended the choice
   bool last = false;

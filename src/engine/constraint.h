@@ -66,8 +66,10 @@ class Constraints {
 
 class Constraint {
  public:
-  Constraint(const Constraints& model, std::unique_ptr<text::AnswerWalk> walk, int min_tokens)
-      : model_(model), walk_(std::move(walk)), min_tokens_(min_tokens) {}
+  // `drawn`: tokens of the answer before those that the walk begins with.
+  Constraint(const Constraints& model, std::unique_ptr<text::AnswerWalk> walk, int min_tokens,
+             int drawn = 0)
+      : model_(model), walk_(std::move(walk)), min_tokens_(min_tokens), drawn_(drawn) {}
 
   // Tokens that were drawn.
   void Take(std::span<const int32_t> ids);
@@ -111,7 +113,7 @@ class Constraint {
   const Constraints& model_;
   const std::unique_ptr<text::AnswerWalk> walk_;
   const int min_tokens_;
-  int32_t drawn_ = 0;
+  int32_t drawn_;
   Ahead ahead_;                    // behind these
   std::vector<uint32_t> scratch_;  // a mask
   bool stuck_ = false;

@@ -259,6 +259,7 @@ void EngineImpl::StartThreads(const files::ModelConfig& config) {
     unhanded_tokens_ -= request->least_tokens;
     return loop_->Add(std::move(request), std::move(sequences));
   };
+  context.mask = [this](RequestId id, int choice) { loop_->Mask(id, choice); };
   context.stop = [this](RequestId id, int choice) { loop_->StopChoice(id, choice); };
   context.ended = [this](RequestId id) { Ended(id); };
   workers_ = std::make_unique<TextWorkers>(options_.text_workers, std::move(context));
@@ -431,9 +432,14 @@ void EngineImpl::Cancel(RequestId id) {
 }
 
 void EngineImpl::EndThinking(RequestId id) {
-  std::lock_guard lock(mutex_);
-  const auto found = requests_.find(id);
-  if (found != requests_.end()) found->second->end_thinking = true;
+  std::shared_ptr<RequestState> request;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || found->second->end_thinking.exchange(true)) return;
+    request = found->second;
+  }
+  workers_->EndThinking(std::move(request));
 }
 
 void EngineImpl::Ended(RequestId id) {

@@ -165,6 +165,27 @@ TEST(Engine, AnswersArriveOnceAndInFull) {
   ExpectNothingLeft(*engine);
 }
 
+TEST(Engine, ThePromptsIdsAreToldOnceWhereTheyAreAskedFor) {
+  const auto engine = OpenTiny(TinyOptions());
+  for (const bool asked : {true, false}) {
+    Request request = TinyRequest({3, 75, 65}, 4);
+    request.n = 2;
+    request.prompt_ids = asked;
+    std::vector<std::vector<int32_t>> told;
+    std::promise<void> ended;
+    ASSERT_TRUE(engine
+                    ->Submit(std::move(request),
+                             [&](TextDelta&& delta) {
+                               if (!delta.prompt_ids.empty()) told.push_back(delta.prompt_ids);
+                               if (delta.last) ended.set_value();
+                             })
+                    .ok());
+    ended.get_future().wait();
+    using Ids = std::vector<int32_t>;
+    EXPECT_EQ(told, asked ? std::vector<Ids>({{3, 75, 65}}) : std::vector<Ids>());
+  }
+}
+
 TEST(Engine, WithoutAMaximumTheContextIsFilled) {
   for (const std::string model : {"llama", "gemma2", "phi3_window"}) {
     EngineOptions options = TinyOptions(model);

@@ -1,6 +1,7 @@
 // Answers that are taken apart, through the whole engine: a tiny checkpoint that is held to the
 // text of a call.
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include "engine/engine_fixture.h"
@@ -173,6 +174,79 @@ TEST(OutputParsingTest, ThinkingEndsWhenItIsAskedTo) {
   std::unique_lock lock(mutex);
   ended.wait(lock, [&] { return last; });
   EXPECT_EQ(text.size(), 3u) << text;
+}
+
+// Waits until the text worker has done what was given to it before.
+void LetTheWorkerCatchUp(Engine& engine) {
+  std::promise<void> ended;
+  const auto id = engine.Submit(TinyRequest({1, 75}, 5), [&](TextDelta&& delta) {
+    if (delta.last) ended.set_value();
+  });
+  ASSERT_TRUE(id.ok()) << id.status().message();
+  engine.Cancel(*id);
+  ended.get_future().wait();
+}
+
+// Though nothing was held to anything when it began.
+TEST(OutputParsingTest, ThinkingWithoutABudgetEndsWhenItIsAskedTo) {
+  for (const char* speculate : {"none", "ngram"}) {
+    EngineOptions options = HermesOptions();
+    options.speculate = speculate;
+    const auto engine = OpenTiny(options);
+    ASSERT_TRUE(engine->Admin(R"({"command": "pause"})").ok());
+    Request request = Thinking(0);
+    request.thinking_budget.reset();
+    request.n = 2;
+    Parts parts;
+    std::promise<void> ended;
+    const auto id = engine->Submit(std::move(request), [&](TextDelta&& delta) {
+      parts.text += delta.text;
+      parts.reasoning += delta.reasoning;
+      parts.tokens += static_cast<int>(delta.tokens.size());
+      if (delta.finish != FinishReason::kNone) parts.finish = delta.finish;
+      if (delta.last) ended.set_value();
+    });
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    LetTheWorkerCatchUp(*engine);  // the sequences are there, and have no masks
+    engine->EndThinking(*id);
+    LetTheWorkerCatchUp(*engine);  // and now they have
+    ASSERT_TRUE(engine->Admin(R"({"command": "resume"})").ok());
+    ended.get_future().wait();
+    EXPECT_EQ(parts.reasoning, "") << speculate;
+    EXPECT_FALSE(parts.text.empty()) << speculate;
+    EXPECT_EQ(parts.tokens, 2 * 60) << speculate;
+    EXPECT_EQ(parts.finish, FinishReason::kLength) << speculate;
+    ExpectNothingLeft(*engine);
+  }
+}
+
+// In the midst of it, wherever the step thread is then.
+TEST(OutputParsingTest, ThinkingMayEndAtAnyMoment) {
+  for (const char* speculate : {"none", "ngram"}) {
+    EngineOptions options = HermesOptions();
+    options.speculate = speculate;
+    const auto engine = OpenTiny(options);
+    for (const size_t events : {1, 2, 5, 20}) {
+      Request request = Thinking(0);
+      request.thinking_budget.reset();
+      size_t seen = 0;
+      int tokens = 0;
+      std::promise<void> ended;
+      std::promise<RequestId> told;
+      auto id_of = told.get_future().share();
+      const auto id = engine->Submit(std::move(request), [&, id_of](TextDelta&& delta) {
+        tokens += static_cast<int>(delta.tokens.size());
+        if (++seen == events) engine->EndThinking(id_of.get());
+        EXPECT_TRUE(delta.error.ok()) << delta.error.message();
+        if (delta.last) ended.set_value();
+      });
+      ASSERT_TRUE(id.ok()) << id.status().message();
+      told.set_value(*id);
+      ended.get_future().wait();
+      EXPECT_EQ(tokens, 60);
+    }
+    ExpectNothingLeft(*engine);
+  }
 }
 
 TEST(OutputParsingTest, WhatNobodyAsksForStaysText) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/constraint.h"
@@ -52,8 +53,9 @@ struct RequestState {
   bool holds_calls = false;                // it is that of calls, before which the model may think
   std::atomic<bool> end_thinking = false;  // by EndThinking
 
-  // By choice; empty: the answers are free. Made before the sequences are handed on, and then the
-  // text worker's, but for what the board guards.
+  // By choice; empty: the answers are free, null: that one is. Made before the sequences are handed
+  // on, or when their thinking is to end, and the text worker's, but for what the board guards; the
+  // step thread looks at those of masked sequences alone.
   std::vector<std::unique_ptr<Constraint>> constraints;
   // By choice, of a request with a processor of logits; else empty. Made at the same time, and
   // shared through the board.
@@ -61,6 +63,7 @@ struct RequestState {
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;
+  std::string begun;           // the text of the message that the answer goes on with; mostly none
   int second_text = -1;        // where it begins in the prompt; below 0: there is none
   text::ToolSchemas tools;     // for the parsers of its choices
   std::vector<int32_t> marks;  // special tokens that these parsers have to see

@@ -492,6 +492,10 @@ void StepLoop::StopChoice(RequestId id, int choice) {
   }});
 }
 
+void StepLoop::Mask(RequestId id, int choice) {
+  Post({.call = [this, id, choice] { scheduler_->Mask(SequenceOf(id, choice)); }});
+}
+
 bool StepLoop::Call(std::function<void(schedule::Scheduler&)> call) {
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> future = done->get_future();

@@ -53,6 +53,8 @@ class StepLoop {
   bool Add(std::shared_ptr<RequestState> request, std::vector<schedule::SequenceSpec> sequences);
   void Cancel(RequestId id);
   void StopChoice(RequestId id, int choice);
+  // Its rows wait for masks from the next plan on.
+  void Mask(RequestId id, int choice);
   // Runs `call` on the step thread and waits for it. False when the loop has stopped.
   bool Call(std::function<void(schedule::Scheduler&)> call);
   void SetPaused(bool paused);

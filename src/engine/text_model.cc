@@ -39,6 +39,45 @@ Result<OrderedJson> ParsePart(const std::string& json, std::string_view name) {
   return parsed;
 }
 
+// Stands behind the text of a message that stays open, while the template is rendered: what comes
+// behind it is left out. The space at its end shows whether the template keeps those of a message.
+constexpr char kOpenEnd[] = "[open end 7d1f3a] ";
+constexpr std::string_view kSpaces = " \t\r\n";
+
+Status MarkOpenEnd(OrderedJson* messages) {
+  OrderedJson* const last = messages->empty() ? nullptr : &messages->back();
+  if (last == nullptr || !last->is_object() || !last->contains("content") ||
+      last->value("role", OrderedJson()) != "assistant" || !(*last)["content"].is_string()) {
+    return InvalidArgument(
+        "continue_final_message needs a last message of the assistant with a text to go on with",
+        "messages");
+  }
+  if (last->contains("tool_calls")) {
+    return InvalidArgument(
+        "the last message calls tools, so its text has ended; send what the tools gave, or a text "
+        "alone to go on with",
+        "messages");
+  }
+  (*last)["content"].get_ref<std::string&>() += kOpenEnd;
+  return OkStatus();
+}
+
+// Up to where the mark stands.
+Result<std::string> CutAtOpenEnd(std::string rendered) {
+  const std::string_view mark(kOpenEnd), word = mark.substr(0, mark.size() - 1);
+  const size_t at = rendered.rfind(word);
+  if (at == std::string::npos) {
+    return InvalidArgument(
+        "the model's chat template does not show the text of the last message, so the answer "
+        "cannot go on with it; end with a user's message",
+        "messages");
+  }
+  const bool trimmed = rendered.compare(at, mark.size(), mark) != 0;
+  rendered.resize(at);
+  if (trimmed) rendered.resize(rendered.find_last_not_of(kSpaces) + 1);
+  return rendered;
+}
+
 Status NoTokenizer() {
   return {StatusCode::kFailedPrecondition, "this file has a chat template but no tokenizer"};
 }
@@ -133,11 +172,12 @@ Result<OrderedJson> TextModelImpl::ContextOf(const ChatPrompt& chat) const {
   if (chat.adapt_history) {
     SLUICE_RETURN_IF_ERROR(text::AdaptHistory(history_, kValuesMax, &context["messages"]));
   }
+  if (chat.continue_final_message) SLUICE_RETURN_IF_ERROR(MarkOpenEnd(&context["messages"]));
   context["tools"] = nullptr;
   if (!chat.tools_json.empty()) {
     SLUICE_ASSIGN_OR_RETURN(context["tools"], ParsePart(chat.tools_json, "tools"));
   }
-  context["add_generation_prompt"] = chat.add_generation_prompt;
+  context["add_generation_prompt"] = chat.add_generation_prompt && !chat.continue_final_message;
   if (!chat.template_kwargs_json.empty()) {
     SLUICE_ASSIGN_OR_RETURN(const OrderedJson extra,
                             ParsePart(chat.template_kwargs_json, "chat_template_kwargs"));
@@ -155,7 +195,8 @@ Result<OrderedJson> TextModelImpl::ContextOf(const ChatPrompt& chat) const {
   return context;
 }
 
-Result<std::string> TextModelImpl::Render(const OrderedJson& context, const std::string& now,
+Result<std::string> TextModelImpl::Render(const OrderedJson& context, bool open,
+                                          const std::string& now,
                                           const std::atomic<bool>* cancelled) const {
   text::RenderLimits limits;
   limits.cancelled = cancelled;
@@ -164,26 +205,28 @@ Result<std::string> TextModelImpl::Render(const OrderedJson& context, const std:
   if (!rendered.ok()) {
     return Status(rendered.status().code(), rendered.status().message(), "messages");
   }
+  if (open) return CutAtOpenEnd(*std::move(rendered));
   return rendered;
 }
 
 Result<std::string> TextModelImpl::RenderChat(const ChatPrompt& chat, const std::string& now,
                                               const std::atomic<bool>* cancelled) const {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson context, ContextOf(chat));
-  return Render(context, now, cancelled);
+  return Render(context, chat.continue_final_message, now, cancelled);
 }
 
 Result<std::string> TextModelImpl::RenderPrompt(const ChatPrompt& chat, const std::string& now,
                                                 const std::atomic<bool>* cancelled) const {
   if (text::Cancel(cancelled).asked()) return text::GivenUp();
   SLUICE_ASSIGN_OR_RETURN(OrderedJson context, ContextOf(chat));
-  SLUICE_ASSIGN_OR_RETURN(std::string text, Render(context, now, cancelled));
+  const bool open = chat.continue_final_message;
+  SLUICE_ASSIGN_OR_RETURN(std::string text, Render(context, open, now, cancelled));
   if (chat.tools_json.empty()) return text;
   // At one time of day, lest the clock make the difference.
   const std::string moment = "2024-01-01T00:00:00";
-  const auto with_tools = Render(context, moment, cancelled);
+  const auto with_tools = Render(context, open, moment, cancelled);
   context["tools"] = nullptr;
-  const auto plain = Render(context, moment, cancelled);
+  const auto plain = Render(context, open, moment, cancelled);
   if (text::Cancel(cancelled).asked()) return text::GivenUp();
   if (with_tools.ok() && plain.ok() && *with_tools == *plain) {
     return InvalidArgument(

@@ -56,7 +56,8 @@ class TextModelImpl : public TextModel {
  private:
   // What the template is rendered with.
   Result<OrderedJson> ContextOf(const ChatPrompt& chat) const;
-  Result<std::string> Render(const OrderedJson& context, const std::string& now,
+  // `open`: the last message is, so the text ends with its own.
+  Result<std::string> Render(const OrderedJson& context, bool open, const std::string& now,
                              const std::atomic<bool>* cancelled) const;
   Result<std::vector<int32_t>> TokensOf(const Request& request, int tokens_max,
                                         const std::atomic<bool>& cancelled) const;

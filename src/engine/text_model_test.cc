@@ -50,6 +50,36 @@ TEST(TextModel, ToolsThatTheTemplateShowsAreTaken) {
   EXPECT_EQ(model->RenderPrompt(Conversation(""), "").value(), "hi");
 }
 
+// As transformers' continue_final_message has it.
+TEST(TextModel, ALastMessageMayStayOpen) {
+  const auto render = [](const char* source, const char* messages) {
+    ChatPrompt chat;
+    chat.messages_json = messages;
+    chat.continue_final_message = true;
+    const auto model = WithTemplate(source);
+    const auto text = model->RenderPrompt(chat, "");
+    EXPECT_EQ(text.ok(), model->RenderChat(chat, "", nullptr).ok());
+    return text.ok() ? *text : text.status().field() + ": " + text.status().message();
+  };
+  constexpr const char* kOpen =
+      R"([{"role":"user","content":"hi"},{"role":"assistant","content":"The sun "}])";
+  constexpr const char* kPlain =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>\n{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  EXPECT_EQ(render(kPlain, kOpen), "<user>hi<end>\n<assistant>The sun ");
+  // Where the template takes the spaces away, the answer begins behind the word.
+  EXPECT_EQ(
+      render("{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}<end>{% endfor %}", kOpen),
+      "<user>hi<end><assistant>The sun");
+  EXPECT_EQ(render(kPlain, R"([{"role":"assistant","content":""}])"), "<assistant>");
+  EXPECT_EQ(render(kPlain, R"([{"role":"user","content":"hi"}])").substr(0, 9), "messages:");
+  EXPECT_EQ(render(kPlain, "[]").substr(0, 9), "messages:");
+  EXPECT_EQ(
+      render(kPlain, R"([{"role":"assistant","content":"a","tool_calls":[{}]}])").substr(0, 9),
+      "messages:");
+  EXPECT_EQ(render("{{ messages[0]['content'] }}", kOpen).substr(0, 9), "messages:");
+}
+
 // A request that was cancelled is not rendered on: else the next one waits for nothing.
 TEST(TextModel, ACancelledRequestIsNotRendered) {
   const auto model = WithTemplate("{{ messages[0]['content'] }}");

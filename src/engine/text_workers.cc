@@ -85,6 +85,16 @@ void TextWorkers::Start(std::shared_ptr<RequestState> request) {
   worker.ready.notify_one();
 }
 
+void TextWorkers::EndThinking(std::shared_ptr<RequestState> request) {
+  Worker& worker = *workers_[IndexOf(request->id)];
+  {
+    std::lock_guard lock(worker.mutex);
+    worker.ending.push_back(std::move(request));
+    Wake(&worker);
+  }
+  worker.ready.notify_one();
+}
+
 void TextWorkers::Wake(Worker* worker) {
   if (worker->since_us == 0) worker->since_us = NowMicros();
 }
@@ -115,16 +125,16 @@ void TextWorkers::Post(std::span<UpdateBatch> batches) {
 
 void TextWorkers::Run(Worker* worker) {
   UpdateBatch taken;
+  std::vector<std::shared_ptr<RequestState>> ending;
   for (;;) {
     std::shared_ptr<RequestState> start;
     {
       std::unique_lock lock(worker->mutex);
-      if (worker->updates.empty() && worker->starts.empty()) worker->since_us = 0;
-      worker->ready.wait(lock, [&] {
-        return worker->stopping || !worker->updates.empty() || !worker->starts.empty();
-      });
-      if (worker->updates.empty() && worker->starts.empty()) return;
+      if (worker->idle()) worker->since_us = 0;
+      worker->ready.wait(lock, [&] { return worker->stopping || !worker->idle(); });
+      if (worker->idle()) return;
       std::swap(taken, worker->updates);
+      std::swap(ending, worker->ending);
       if (!worker->starts.empty()) {
         start = worker->starts.Pop();
         worker->untaken_since_us = worker->starts.empty() ? 0 : NowMicros();
@@ -146,6 +156,10 @@ void TextWorkers::Run(Worker* worker) {
       Guard(worker, update.request, [&] { Apply(taken, update); });
     }
     taken.Clear();
+    for (const auto& request : ending) {
+      Guard(worker, request.get(), [&] { HoldThinking(request.get()); });
+    }
+    ending.clear();
     if (start != nullptr) Guard(worker, start.get(), [&] { Begin(start); });
   }
 }
@@ -229,6 +243,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
   SLUICE_ASSIGN_OR_RETURN(
       state->prompt,
       context_.text->PromptIds(request, longest, state->cancelled, &state->second_text));
+  NoteBegun(state);
   const int prompt = static_cast<int>(state->prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens", "prompt");
   state->usage.prompt_tokens = prompt;
@@ -425,7 +440,9 @@ void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& upd
     const bool stopped = delta->finish == FinishReason::kStop && !choice->stops.matched();
     if (stopped && choice->parser->called()) delta->finish = FinishReason::kToolCalls;
   }
-  if (!request->constraints.empty() && request->constraints[update.choice]->stuck()) {
+  const Constraint* const constraint =
+      request->constraints.empty() ? nullptr : request->constraints[update.choice].get();
+  if (constraint != nullptr && constraint->stuck()) {
     delta->finish = FinishReason::kError;
     delta->error = NothingFits(request->request, "go on");
   } else if (delta->finish == FinishReason::kError) {
@@ -508,6 +525,10 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
     delta.prompt_tokens = std::move(request.prompt_infos);
     request.prompt_infos.clear();
     request.prompt_sent = true;
+  }
+  if (request.request.prompt_ids && prompt_done) {
+    delta.prompt_ids = request.prompt;
+    request.request.prompt_ids = false;  // once is enough
   }
   delta.usage = request.usage;
   const bool last = request.unfinished == 0;

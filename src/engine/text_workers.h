@@ -44,6 +44,8 @@ struct TextContext {
   int forced_drafts = 0;           // of what an answer is held to, found ahead, at most
   // Hands the sequences of a tokenized request to the step thread; false when that has stopped.
   std::function<bool(std::shared_ptr<RequestState>, std::vector<schedule::SequenceSpec>)> add;
+  // From now on there are masks for the choice.
+  std::function<void(RequestId, int choice)> mask;
   // A stop string ended the choice.
   std::function<void(RequestId, int choice)> stop;
   // The last event of the request was delivered.
@@ -59,6 +61,9 @@ class TextWorkers {
 
   // Tokenizes the prompt and goes on from there.
   void Start(std::shared_ptr<RequestState> request);
+  // Holds the request's answers to ending their thinking, where nothing holds them yet. Any thread.
+  // REQUIRES: its end_thinking is set.
+  void EndThinking(std::shared_ptr<RequestState> request);
   size_t size() const { return workers_.size(); }
   int forced_drafts() const { return context_.forced_drafts; }
   // The worker of a request, below size().
@@ -80,15 +85,17 @@ class TextWorkers {
   static constexpr size_t kItemsMax = 1 << 20;  // tokens, scores and log-probs
 
   struct Worker {
+    bool idle() const { return updates.empty() && starts.empty() && ending.empty(); }
     bool Behind() const {
       return updates.updates().size() >= kUpdatesMax || updates.items() >= kItemsMax;
     }
 
     std::mutex mutex;
     std::condition_variable ready, drained;
-    TurnQueue starts;       // guarded by mutex
-    UpdateBatch updates;    // guarded by mutex
-    bool stopping = false;  // guarded by mutex
+    TurnQueue starts;                                   // guarded by mutex
+    UpdateBatch updates;                                // guarded by mutex
+    std::vector<std::shared_ptr<RequestState>> ending;  // their thinking; guarded by mutex
+    bool stopping = false;                              // guarded by mutex
     // When its present piece of work began, or when it was woken for one; 0: it has nothing to do.
     // Set by the worker, and under the mutex by whoever wakes it.
     std::atomic<int64_t> since_us = 0;
@@ -127,6 +134,11 @@ class TextWorkers {
   // One per choice; none: the answers are free.
   Result<std::vector<std::unique_ptr<text::AnswerWalk>>> MakeWalks(
       std::span<const int32_t> prompt_tail, RequestState* state) const;
+  // Whether the thinking of its free answers may be ended by masks.
+  bool MayHoldThinking(const RequestState& state) const;
+  void HoldThinking(RequestState* state) const;
+  // Keeps the text that the answer goes on with, while its prompt is there.
+  static void NoteBegun(RequestState* state);
   // The prompt's end in text, where the tag of the thinking may stand.
   std::string PromptEnd(const RequestState& state) const;
   // Makes the mask of the token that comes next, and of those behind drafts.

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json.h"
 #include "engine/process_logits.h"
+#include "engine/request_check.h"
 #include "engine/text_workers.h"
 
 namespace sluice::engine {
@@ -13,10 +15,36 @@ constexpr size_t kTagTokens = 32;
 
 }  // namespace
 
+void TextWorkers::NoteBegun(RequestState* state) {
+  const auto* const chat = std::get_if<ChatPrompt>(&state->request.prompt);
+  if (chat == nullptr || !chat->continue_final_message || !state->request.parsing.reasoning) return;
+  const auto messages = ParseOrderedJson(chat->messages_json, "messages");
+  if (!messages.ok() || !messages->is_array() || messages->empty()) return;
+  const OrderedJson& last = messages->back();
+  if (!last.is_object() || !last.contains("content") || !last["content"].is_string()) return;
+  state->begun = last["content"].get<std::string>();
+}
+
 std::string TextWorkers::PromptEnd(const RequestState& state) const {
+  // What was begun may have opened the thinking long ago.
+  if (const text::ThinkTags* const tags = context_.output->think_tags(); tags != nullptr) {
+    const size_t at = state.begun.rfind(tags->begin);
+    if (at != std::string::npos && state.begun.find(tags->end, at) == std::string::npos)
+      return std::string(tags->begin);
+  }
   const std::span<const int32_t> all(state.prompt);
   return context_.text->tokenizer()->Decode(all.last(std::min(all.size(), kTagTokens)),
                                             /*render_special=*/true);
+}
+
+bool TextWorkers::MayHoldThinking(const RequestState& state) const {
+  const Request& request = state.request;
+  const text::ThinkTags* const tags = context_.output->think_tags();
+  if (tags == nullptr || !request.parsing.reasoning || request.beams.on()) return false;
+  // What must not be repeated may be the tag.
+  if (ResolveSampling(request, context_.defaults, state.seed).no_repeat_ngram > 0) return false;
+  return request.logits_processor == nullptr &&
+         !context_.constraints->Thinking(tags->begin, tags->end)->end_ids().empty();
 }
 
 Result<std::vector<std::unique_ptr<text::AnswerWalk>>> TextWorkers::MakeWalks(
@@ -37,9 +65,10 @@ Result<std::vector<std::unique_ptr<text::AnswerWalk>>> TextWorkers::MakeWalks(
       walks.push_back(state->grammar->Walk(starts));
     }
   }
-  // What an answer is held to begins where the thinking ends.
-  const bool thinks =
-      walks.empty() ? request.thinking_budget.has_value() : opened || state->holds_calls;
+  // What an answer is held to begins where the thinking ends. A free one is held once it has to end
+  // that (HoldThinking).
+  const bool ends = request.thinking_budget || (state->end_thinking && MayHoldThinking(*state));
+  const bool thinks = walks.empty() ? ends : opened || state->holds_calls;
   if (tags == nullptr || !thinks) return walks;
   text::ThinkingWalk::Options options = {.opened = opened,
                                          .tokens_max = request.thinking_budget,
@@ -79,9 +108,39 @@ Status TextWorkers::Constrain(std::span<const int32_t> prompt_tail, RequestState
   return OkStatus();
 }
 
+// Of an answer that is free to think for as long as it likes nobody keeps where it stands, so that
+// it costs nothing; its parser knows whether it thinks. Of a tag that is half written already all
+// is written once more.
+void TextWorkers::HoldThinking(RequestState* state) const {
+  const Request& request = state->request;
+  const bool begun = !state->choices.empty() && !state->ended;
+  if (!begun || !state->constraints.empty() || !MayHoldThinking(*state)) return;
+  const text::ThinkTags& tags = *context_.output->think_tags();
+  const auto thinking = context_.constraints->Thinking(tags.begin, tags.end);
+  std::vector<uint32_t> words;
+  state->constraints.resize(state->choices.size());
+  for (size_t i = 0; i < state->choices.size(); ++i) {
+    const ChoiceState& choice = state->choices[i];
+    if (choice.finished || choice.parser == nullptr || choice.parser->answers()) continue;
+    auto walk = std::make_unique<text::ThinkingWalk>(
+        thinking,
+        text::ThinkingWalk::Options{.opened = choice.parser->thinks(),
+                                    .tokens_max = {},
+                                    .end_now = &state->end_thinking,
+                                    .may_end = !request.ignore_eos},
+        nullptr, nullptr);
+    auto& constraint = state->constraints[i] = std::make_unique<Constraint>(
+        *context_.constraints, std::move(walk), request.min_tokens, choice.tokens);
+    constraint->FillMasks({}, &words);
+    context_.masks->Put(&constraint->place, constraint->drawn(), {}, /*forced=*/false, &words);
+    context_.mask(state->id, static_cast<int>(i));
+  }
+}
+
 void TextWorkers::AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update,
                               Worker* worker) const {
   if (update.finish != schedule::FinishReason::kNone || update.token_count == 0) return;
+  if (update.request->constraints[update.choice] == nullptr) return;
   Constraint& constraint = *update.request->constraints[update.choice];
   const std::span<const int32_t> ids = batch.IdsOf(update);
   std::vector<uint32_t>* const words = &worker->mask_words;

@@ -170,6 +170,24 @@ TEST_F(DeviceDrafts, WhoIsGivenUpNeedsNoHead) {
   EXPECT_EQ(Plan().guesses, -1);
 }
 
+TEST_F(DeviceDrafts, ForWhoIsMaskedMeanwhileNothingIsGuessedAnyMore) {
+  StartDrafting();
+  Add(Drafting(1));
+  BatchPlan plan = Plan();
+  EXPECT_EQ(plan.guesses, 2);
+  EXPECT_FALSE(plan.entries[0].masked);
+  s->Mask(1);
+  s->Mask(7);  // nobody's
+  Commit(Answer(plan));
+  plan = Plan();
+  ASSERT_EQ(plan.entries.size(), 1u);
+  EXPECT_TRUE(plan.entries[0].masked);
+  EXPECT_EQ(plan.entries[0].guesses, 0);
+  EXPECT_EQ(plan.guesses, -1);
+  Commit(Answer(plan));
+  RunToTheEnd();
+}
+
 TEST_F(DeviceDrafts, NobodyGivesUpABlockForGuesses) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 2;

@@ -48,6 +48,19 @@ TEST_F(DraftTrees, APlanTellsWhatEachDraftFollows) {
   EXPECT_THAT(Plan().entries, IsEmpty());
 }
 
+// Of what was attached before the masks came, one branch stays.
+TEST_F(DraftTrees, ASequenceThatIsMaskedMeanwhileVerifiesAChain) {
+  Add(Spec(1, Count(3), 20));
+  Run(50);
+  EXPECT_TRUE(s->AttachDrafts(1, kTree, false, kParents));
+  s->Mask(1);
+  const BatchPlan plan = Plan();
+  EXPECT_EQ(QueryTokens(plan, 0), (Tokens{50, 60, 61, 62}));
+  EXPECT_EQ(plan.entries[0].tree, -1);
+  EXPECT_TRUE(plan.entries[0].masked);
+  EXPECT_THAT(plan.parents, IsEmpty());
+}
+
 TEST_F(DraftTrees, WhatWasRightAsideIsComputedOnceMoreOnTheWay) {
   EXPECT_EQ(Draw(Verify(), {60, 63, 80}, 1).token_count, 3);
   EXPECT_EQ(s->Find(1)->computed, 5);  // the prompt, 50 and 60

@@ -273,6 +273,17 @@ void Scheduler::LimitDrafts(SequenceId id, int32_t count) {
   sequence.worthy_drafts = std::clamp(count, 0, sequence.spec.device_drafts);
 }
 
+void Scheduler::Mask(SequenceId id) {
+  const auto it = sequences_.find(id);
+  if (it == sequences_.end()) return;
+  Sequence& sequence = *it->second;
+  sequence.spec.masked = true;
+  LimitDrafts(id, -1);
+  if (sequence.parents.empty()) return;
+  sequence.drafts.resize(static_cast<size_t>(batch::FirstBranch(sequence.parents)));
+  sequence.parents.clear();
+}
+
 void Scheduler::Retire() {
   kv_.Retire(committed_);
   std::erase_if(slot_releases_, [this](const SlotRelease& release) {

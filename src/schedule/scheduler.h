@@ -140,6 +140,9 @@ class Scheduler {
   // Of a sequence whose drafts the runner guesses, no more than `count` are guessed and verified
   // from the next plan on, until this is called again; below 0, none ever.
   void LimitDrafts(SequenceId id, int32_t count);
+  // SequenceSpec::masked from the next plan on. The runner guesses nothing for it any more, and of
+  // its drafts one chain stays. Unknown sequences are ignored.
+  void Mask(SequenceId id);
 
   // Fills the next step. Buffers of *plan and *outcome are reused: while nobody is admitted or
   // ends, neither Plan nor Commit allocates. A plan without entries means there is nothing to do

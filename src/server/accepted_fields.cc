@@ -59,6 +59,10 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kPart, "cache_control", "object"},
     {FieldPlace::kTool, "cache_control", "object"},
     // Anthropic's: what names users, marks its cache, and shapes its own service.
+    {FieldPlace::kAnthropicRequest, "betas", "array"},
+    {FieldPlace::kAnthropicRequest, "billing_policy", "object"},
+    {FieldPlace::kAnthropicRequest, "fallback_credit_token", "string"},
+    {FieldPlace::kAnthropicRequest, "fallbacks", "array string"},
     {FieldPlace::kAnthropicRequest, "metadata", "object"},
     {FieldPlace::kAnthropicRequest, "cache_control", "object"},
     {FieldPlace::kAnthropicRequest, "diagnostics", "object"},
@@ -141,7 +145,8 @@ constexpr NeutralField kNeutral[] = {
     {FieldPlace::kRequest, "truncate_prompt_tokens", "null"},
     {FieldPlace::kRequest, "guided_whitespace_pattern", "null"},
     {FieldPlace::kAnthropicRequest, "container", "null"},
-    {FieldPlace::kAnthropicRequest, "context_management", "null"},
+    {FieldPlace::kAnthropicRequest, "compaction", "null"},
+    {FieldPlace::kAnthropicRequest, "thread", "null"},
     {FieldPlace::kAnthropicRequest, "mcp_servers", "[]"},
     {FieldPlace::kAnthropicBlock, "toolset_name", "null"},
     {FieldPlace::kAnthropicTool, "defer_loading", "false"},
@@ -173,8 +178,6 @@ constexpr NeutralField kNeutral[] = {
     {FieldPlace::kLlamaRequest, "lora", "[]"},
     {FieldPlace::kMessage, "audio", "null"},
     {FieldPlace::kMessage, "function_call", "null"},
-    {FieldPlace::kMessage, "prefix", "false"},
-    {FieldPlace::kMessage, "partial", "false"},
 };
 
 bool IsOfType(const OrderedJson& value, std::string_view type) {

@@ -22,6 +22,7 @@ struct Choice {
   std::vector<TokenInfo> tokens;          // kept for log-probs alone
   // Of its prompt, shared by its choices; null: none came.
   std::shared_ptr<const std::vector<TokenInfo>> prompt_tokens;
+  std::shared_ptr<const std::vector<int32_t>> prompt_ids;  // likewise
   FinishReason finish = FinishReason::kNone;
   std::string stop_match;
   uint64_t seed = 0;

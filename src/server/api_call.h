@@ -50,6 +50,7 @@ struct ApiCall {
   bool shows_reasoning = true;      // of what the model thinks before it answers
   std::optional<double> timeout_s;  // after which it ends with what has come
   std::optional<int> resume_s;      // that a stream goes on without its client
+  std::string stream_id;            // of that stream; empty: it gets one of its own
   // That the model stays loaded for when nobody asks for it; below 0: for ever.
   std::optional<double> keep_alive_s;
 };
@@ -61,7 +62,7 @@ Result<ApiCall> ParseMessagesCall(std::string_view body, const ModelFacts& model
 
 // The fields that a conversation has wherever it stands: messages, tools, tool_choice,
 // parallel_tool_calls, chat_template_kwargs and the fields that set one of them, include_reasoning,
-// add_generation_prompt.
+// add_generation_prompt, continue_final_message.
 struct ChatFields {
   ChatPrompt prompt;
   OutputParsing parsing;  // of the answer
@@ -74,9 +75,10 @@ ChatFields ReadChatFields(Fields* fields);
 // has it or as the responses have it.
 bool ReadToolChoice(Fields* fields, ToolChoice* choice);
 
-// The same of Anthropic's /v1/messages: messages, system, tools, tool_choice, thinking and
-// output_config. Sets the prompt, the parsing and the grammar.
-void ReadAnthropicFields(Fields* fields, Request* request);
+// The same of Anthropic's /v1/messages: messages, system, tools, tool_choice, thinking,
+// output_config and context_management. Sets the prompt, the parsing and the grammar, and whether
+// the answer tells what the model thinks.
+void ReadAnthropicFields(Fields* fields, Request* request, bool* shows_thinking);
 
 // The field `model`: absent, or the name that is served.
 void ReadModel(Fields* fields, const ModelFacts& model);
@@ -88,6 +90,9 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
 
 // use_beam_search, beam_width, length_penalty and early_stopping. REQUIRES: n is read.
 void ReadBeams(Fields* fields, Request* request);
+
+// resume_seconds. REQUIRES: the call's stream is read.
+void ReadResume(Fields* fields, ApiCall* call);
 
 // How long a request may take, by the field `timeout`, in seconds.
 std::optional<double> ReadTimeout(Fields* fields);

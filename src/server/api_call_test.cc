@@ -198,7 +198,8 @@ constexpr Case kChatBad[] = {
     {R"("chat_template_kwargs":{"messages":[]})", "chat_template_kwargs"},
     {R"("chat_template_kwargs":{"tokenize":false})", "chat_template_kwargs"},
     {R"("chat_template":"{{ 1 }}")", "chat_template"},
-    {R"("continue_final_message":true)", "continue_final_message"},
+    {R"("continue_final_message":1)", "continue_final_message"},
+    {R"("continue_final_message":true,"add_generation_prompt":true)", "add_generation_prompt"},
     {R"("modalities":["audio"])", "modalities"},
     {R"("audio":{})", "audio"},
     {R"("echo":true)", "echo"},
@@ -282,6 +283,29 @@ void ExpectBad(const Result<ApiCall>& call, const std::string& body, const std::
   EXPECT_EQ(call.status().code(), StatusCode::kInvalidArgument) << body;
   EXPECT_EQ(call.status().field(), param) << body << " " << call.status().message();
   EXPECT_FALSE(call.status().message().empty());
+}
+
+TEST(ApiCallTest, AnAnswerMayGoOnWithTheLastMessage) {
+  const auto open = [](const std::string& first, const std::string& last,
+                       const std::string& field) {
+    const auto call =
+        ParseChatCall(R"({"messages":[{"role":"user","content":"a")" + first +
+                          R"(},{"role":"assistant","content":"b")" + last + "}]" + field + "}",
+                      kModel);
+    if (!call.ok()) return call.status().field();
+    const auto& prompt = std::get<ChatPrompt>(call->requests.at(0).prompt);
+    return std::string(prompt.continue_final_message ? "open" : "ended");
+  };
+  EXPECT_EQ(open("", "", ""), "ended");
+  EXPECT_EQ(open("", "", R"(,"continue_final_message":true)"), "open");
+  EXPECT_EQ(open("", "", R"(,"continue_final_message":true,"add_generation_prompt":false)"),
+            "open");
+  // Mistral's and Qwen's spellings.
+  EXPECT_EQ(open("", R"(,"prefix":true)", ""), "open");
+  EXPECT_EQ(open("", R"(,"partial":true)", ""), "open");
+  EXPECT_EQ(open("", R"(,"prefix":false)", ""), "ended");
+  EXPECT_EQ(open(R"(,"prefix":true)", "", ""), "messages[0].prefix");
+  EXPECT_EQ(open("", R"(,"partial":1)", ""), "messages[1].partial");
 }
 
 TEST(ApiCallTest, RefusesEveryWrongFieldOfAChat) {

@@ -60,6 +60,10 @@ class FakeEngine : public Engine {
     info.kv_blocks = 10;
     info.kv_free_blocks = 7;
     info.fake_balance_experts = fake_balance_experts;
+    info.tool_parser = tool_parser;
+    info.reasoning_parser = reasoning_parser;
+    info.sampling_defaults = sampling_defaults;
+    info.embedding_size = embedding_size;
     return info;
   }
   EngineHealth Health() const override { return health; }
@@ -91,6 +95,9 @@ class FakeEngine : public Engine {
   std::vector<RequestId> cancelled, thought;
   std::atomic<size_t> cancels = 0;  // of `cancelled`, for those that wait for another thread's
   TokenizerInfo tokenizer;
+  std::string tool_parser = "none", reasoning_parser = "none";
+  Sampling sampling_defaults;
+  int embedding_size = 0;
   Status submit_status;
   int max_model_len = 64;
   // What Info says; nothing is refused for it.

@@ -202,12 +202,6 @@ Status Generation::Act(AnswerAction action) {
     Cut(FinishReason::kStop);
     return OkStatus();
   }
-  if (!call_.requests.front().thinking_budget) {
-    return InvalidArgument(
-        "the thinking of an answer can be ended where its request has a thinking_budget, which may "
-        "be -1 for no limit",
-        "action");
-  }
   std::unique_lock lock(mutex_);
   const std::vector<RequestId> ids = ids_;
   lock.unlock();
@@ -262,13 +256,17 @@ void Generation::KeepEvent(int index, TextDelta&& delta) {
           "logprobs"));
     }
   }
+  // They come with the first event; every choice of the prompt shows them.
+  const int n = call_.requests.front().n;
+  const std::span<Choice> siblings(&choices_[index / n * n], static_cast<size_t>(n));
   if (!delta.prompt_tokens.empty()) {
-    // They come with the first choice; every choice of the prompt shows them.
-    const int n = call_.requests.front().n;
-    const int first = index / n * n;
     const auto shared =
         std::make_shared<const std::vector<TokenInfo>>(std::move(delta.prompt_tokens));
-    for (int i = 0; i < n; ++i) choices_[first + i].prompt_tokens = shared;
+    for (Choice& sibling : siblings) sibling.prompt_tokens = shared;
+  }
+  if (!delta.prompt_ids.empty()) {
+    const auto shared = std::make_shared<const std::vector<int32_t>>(std::move(delta.prompt_ids));
+    for (Choice& sibling : siblings) sibling.prompt_ids = shared;
   }
   if (delta.finish != FinishReason::kNone) {
     choice.finish = delta.finish;

@@ -35,9 +35,11 @@ struct ResumableStreams::Registry {
 // One answer, between what makes it and whoever reads it.
 class ResumableStreams::Answer : public Exchange, public std::enable_shared_from_this<Answer> {
  public:
-  Answer(std::shared_ptr<Registry> registry, Deadlines* deadlines, std::string key, int seconds)
+  Answer(std::shared_ptr<Registry> registry, Deadlines* deadlines, std::string id, std::string key,
+         int seconds)
       : registry_(std::move(registry)),
         deadlines_(deadlines),
+        id_(id.empty() ? DrawPrivateId("stream_") : std::move(id)),
         key_(std::move(key)),
         seconds_(seconds) {}
 
@@ -72,7 +74,7 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
 
   const std::shared_ptr<Registry> registry_;
   Deadlines* const deadlines_;
-  const std::string id_ = DrawPrivateId("stream_");
+  const std::string id_;
   const std::string key_;
   const int seconds_;
   std::atomic<uint64_t> ended_as_ = 0;
@@ -241,8 +243,9 @@ ResumableStreams::~ResumableStreams() {
 }
 
 Result<std::shared_ptr<Exchange>> ResumableStreams::Open(const std::string& key, int seconds,
-                                                         std::shared_ptr<Exchange> client) {
-  auto stream = std::make_shared<Answer>(registry_, deadlines_, key, seconds);
+                                                         std::shared_ptr<Exchange> client,
+                                                         std::string id) {
+  auto stream = std::make_shared<Answer>(registry_, deadlines_, std::move(id), key, seconds);
   std::shared_ptr<Answer> room;  // ends without the lock
   {
     std::lock_guard lock(registry_->mutex);
@@ -269,18 +272,23 @@ void ResumableStreams::Resume(const std::string& key, const std::string& last_ev
   if (colon != std::string::npos) {
     number = ParseNumber<uint64_t>(std::string_view(last_event_id).substr(colon + 1));
   }
-  std::shared_ptr<Answer> stream;
-  if (number) {
-    std::lock_guard lock(registry_->mutex);
-    const auto found = registry_->streams.find(last_event_id.substr(0, colon));
-    if (found != registry_->streams.end() && found->second->key() == key) stream = found->second;
-  }
-  if (stream != nullptr && stream->Attach(*number, client)) return;
+  if (number && ResumeBehind(key, last_event_id.substr(0, colon), *number, client)) return;
   client->Reply(ErrorReply(
       Status(StatusCode::kNotFound,
              "no stream of this API key goes on from there; send the header Last-Event-ID with the "
              "id of the last event that came, within the resume_seconds of the request",
              "last-event-id")));
+}
+
+bool ResumableStreams::ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
+                                    const std::shared_ptr<Exchange>& client) {
+  std::shared_ptr<Answer> stream;
+  {
+    std::lock_guard lock(registry_->mutex);
+    const auto found = registry_->streams.find(id);
+    if (found != registry_->streams.end() && found->second->key() == key) stream = found->second;
+  }
+  return stream != nullptr && stream->Attach(number, client);
 }
 
 }  // namespace sluice::server

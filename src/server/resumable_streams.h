@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -27,12 +28,17 @@ class ResumableStreams {
 
   // What an answer is to be sent to instead of `client`. It belongs to `key`, and goes on for so
   // many seconds when its client has left; as long it is kept when it has ended, unless others need
-  // its place. kResourceExhausted: the key has its share of those that run.
+  // its place. `id`: that no other stream has; empty: one is drawn. kResourceExhausted: the key has
+  // its share of those that run.
   Result<std::shared_ptr<Exchange>> Open(const std::string& key, int seconds,
-                                         std::shared_ptr<Exchange> client);
+                                         std::shared_ptr<Exchange> client, std::string id = {});
   // Sends what came behind an event to `client`, and what comes; or says why not.
   void Resume(const std::string& key, const std::string& last_event_id,
               const std::shared_ptr<Exchange>& client);
+  // The same behind the first `number` events of the stream `id`; false: it does not go on from
+  // there, and nothing is sent.
+  bool ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
+                    const std::shared_ptr<Exchange>& client);
 
  private:
   class Answer;

@@ -70,6 +70,62 @@ TEST_F(ResumableStreamsTest, WhoReadBeforeIsLeftWhereItIs) {
   EXPECT_TRUE(Has(*second, "two"));
 }
 
+TEST_F(ResumableStreamsTest, SoIsAMessageOfAnthropic) {
+  auto first =
+      Send("POST", "/v1/messages",
+           R"({"messages":[{"role":"user","content":"a"}],"stream":true,"resume_seconds":9})");
+  Emit("one");
+  const std::string id = LastId(*first);
+  first->disconnect();
+  engine_.Emit(0, "two", FinishReason::kStop, true);
+  EXPECT_EQ(engine_.cancels, 0u);
+  auto second = Resume(id);
+  EXPECT_FALSE(Has(*second, "one"));
+  EXPECT_TRUE(Has(*second, "two"));
+  EXPECT_TRUE(Has(*second, "event: message_stop"));
+  EXPECT_TRUE(second->ended);
+  Send("POST", "/v1/messages",
+       R"({"messages":[{"role":"user","content":"a"}],"resume_seconds":9})");
+  EXPECT_EQ(exchange_->reply.status, 400);
+}
+
+// By the number of an event, as OpenAI's client does, or by its id.
+TEST_F(ResumableStreamsTest, AResponseIsGoneOnWithByItsOwnPath) {
+  UseKeys("secret-one\nsecret-two\n");
+  const std::string key = "Bearer secret-one";
+  auto first =
+      Send("POST", "/v1/responses", R"({"input":"a","stream":true,"resume_seconds":9})", key);
+  const size_t at = first->streamed.find("resp_");
+  const std::string path = "/v1/responses/" + first->streamed.substr(at, 5 + 32);
+  Emit("one");
+  const size_t id = first->streamed.rfind("id: resp_");
+  const std::string last = first->streamed.substr(id + 4, first->streamed.find('\n', id) - id - 4);
+  const Json event = Json::parse(first->streamed.substr(first->streamed.rfind("data: ") + 6));
+  first->disconnect();
+  Emit("two");
+  const auto get = [&](const std::string& query, const std::string& who) {
+    return Send("GET", path + query, "", who);
+  };
+  const std::string after =
+      StrCat("?stream=true&starting_after=", event["sequence_number"].get<int>());
+  EXPECT_EQ(get(after, "Bearer secret-two")->reply.status, 404);
+  EXPECT_EQ(get("?stream=true&starting_after=1000", key)->reply.status, 404);
+  EXPECT_EQ(get("?stream=true&starting_after=x", key)->param(), "starting_after");
+  EXPECT_EQ(get("?stream=1", key)->param(), "stream");
+  EXPECT_EQ(get("", key)->reply.status, 404);  // it has not ended
+  EXPECT_EQ(engine_.cancels, 0u);
+  auto second = get(after, key);
+  EXPECT_FALSE(Has(*second, "one"));
+  EXPECT_TRUE(Has(*second, "two"));
+  engine_.Emit(0, "three", FinishReason::kStop, true);
+  EXPECT_TRUE(Has(*second, "response.completed"));
+  auto by_id = Resume(last, key);
+  EXPECT_EQ(by_id->streamed, second->streamed);
+  auto whole = get("?stream=true", key);
+  EXPECT_EQ(whole->streamed, first->streamed + second->streamed);
+  EXPECT_EQ(get("?stream=false", key)->body()["status"], "completed");
+}
+
 TEST_F(ResumableStreamsTest, ItEndsWhenNobodyComesBackInTime) {
   auto first =
       Send("POST", "/v1/completions", R"({"prompt":"a","stream":true,"resume_seconds":1})");

@@ -103,7 +103,6 @@ class Routes {
   HttpReply OpenApi(const HttpRequest& request) const;
   HttpReply Page(const HttpRequest& request) const;
   HttpReply Control(const HttpRequest& request) const;
-  HttpReply FindResponse(const HttpRequest& request) const;
   HttpReply ShowTimeline(const HttpRequest& request) const;
   HttpReply DeleteResponse(const HttpRequest& request) const;
   HttpReply CreateFile(const HttpRequest& request) const;
@@ -118,6 +117,7 @@ class Routes {
   void Profile(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void WatchRequests(const HttpRequest& request, const ExchangeRef& exchange);
   void Resume(const HttpRequest& request, const ExchangeRef& exchange);
+  void FindResponse(const HttpRequest& request, const ExchangeRef& exchange);
   void Generate(const Route& route, const ModelUse& model, const HttpRequest& request,
                 const ExchangeRef& exchange);
   void Decide(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
@@ -129,6 +129,7 @@ class Routes {
   void Embed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void OllamaEmbed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Rerank(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
+  void CohereRerank(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Classify(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Score(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   // Answers with what is made of the vectors of `requests`.

@@ -1,9 +1,11 @@
 // What the routes answer at once: models, health, metrics, the page, what is stored and what runs.
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 
 #include "base/clock.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/experts_api.h"
 #include "server/http/errors.h"
 #include "server/http/target.h"
@@ -92,13 +94,38 @@ HttpReply Routes::OrderReply(const Result<EngineOrder>& order) const {
   return BodyReply((*model)->engine.Admin(order->command));
 }
 
-HttpReply Routes::FindResponse(const HttpRequest& request) const {
+// Each event has the number of its id in the stream, less one, as sequence_number.
+void Routes::FindResponse(const HttpRequest& request, const ExchangeRef& exchange) {
   const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
-  const auto stored = responses_->Find(request.key_salt, id, NowMicros());
-  if (stored == nullptr) return NoResponse(id);
-  HttpReply reply;
-  reply.body = stored->body;
-  return reply;
+  const std::string stream = QueryValue(request.query, "stream");
+  const std::string after = QueryValue(request.query, "starting_after");
+  if (stream.empty() || stream == "false") {
+    const auto stored = responses_->Find(request.key_salt, id, NowMicros());
+    if (stored == nullptr) return exchange->Reply(NoResponse(id));
+    HttpReply reply;
+    reply.body = stored->body;
+    return exchange->Reply(std::move(reply));
+  }
+  uint32_t last = 0;
+  const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), last);
+  const bool whole = error == std::errc() && end == after.data() + after.size();
+  if (stream != "true") {
+    return exchange->Reply(ErrorReply(InvalidArgument("stream must be true or false", "stream")));
+  }
+  if (!after.empty() && !whole) {
+    return exchange->Reply(ErrorReply(
+        InvalidArgument(StrCat("starting_after is ", Quote(after.substr(0, 64)),
+                               "; it must be the sequence_number of the last event that came"),
+                        "starting_after")));
+  }
+  const uint64_t seen = after.empty() ? 0 : uint64_t{last} + 1;
+  if (resumable_.ResumeBehind(request.key_salt, id, seen, exchange)) return;
+  exchange->Reply(ErrorReply(
+      Status(StatusCode::kNotFound,
+             StrCat("no stream of the response ", Quote(id.substr(0, 64)),
+                    " goes on from there; one can be had again within the resume_seconds of its "
+                    "request; GET without stream shows a response that has ended"),
+             "id")));
 }
 
 HttpReply Routes::DeleteResponse(const HttpRequest& request) const {
@@ -242,7 +269,13 @@ HttpReply Routes::OllamaShow(const HttpRequest& request) const {
   if (asked.empty()) asked = ModelNamedIn(request.body, "name");
   const Result<ModelReport> report = ReportOf(asked);
   if (!report.ok()) return ErrorReply(report.status(), ErrorForm::kOllama);
-  return BodyReply(server::OllamaShow(report->info, request.body), ErrorForm::kOllama);
+  std::string chat_template;  // of a model that is not loaded nobody has it
+  for (const ModelUse& model : models_.Loaded()) {
+    if (model->facts.name != report->name) continue;
+    chat_template = model->engine.DescribeTokenizer().chat_template;
+  }
+  return BodyReply(server::OllamaShow(report->info, chat_template, started_, request.body),
+                   ErrorForm::kOllama);
 }
 
 HttpReply Routes::OllamaTags(const HttpRequest&) const {

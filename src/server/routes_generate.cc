@@ -126,6 +126,21 @@ void Routes::Rerank(const ModelUse& model, const HttpRequest& request,
       exchange);
 }
 
+void Routes::CohereRerank(const ModelUse& model, const HttpRequest& request,
+                          const ExchangeRef& exchange) {
+  const auto gone = GoneFlag(*exchange);
+  Result<RankCall> call = ParseCohereRerank(request.body, model->facts);
+  const Status status = call.ok() ? CutDocuments(model->engine, *gone, &*call) : call.status();
+  if (!status.ok()) return exchange->Reply(ErrorReply(status, ErrorForm::kCohere));
+  std::vector<Request> requests = RequestsOf(*call);
+  Gather(
+      model, request, std::move(requests),
+      [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
+        return CohereAnswer(call, ScoresOf(call, vectors), usage, id);
+      },
+      exchange, {.errors = ErrorForm::kCohere});
+}
+
 void Routes::Score(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange) {
   Result<RankCall> call = ParseScoreCall(request.body, model->facts);
   if (!call.ok()) return exchange->Reply(ErrorReply(call.status()));
@@ -198,6 +213,7 @@ void Routes::Respond(const ModelUse& model, const HttpRequest& request,
     return;
   }
   asked->held = request.lease;
+  asked->call.stream_id = DrawPrivateId("resp_");
   ApiCall call = std::move(asked->call);
   Start(
       model, std::move(call),
@@ -223,7 +239,7 @@ void Routes::Start(const ModelUse& model, ApiCall call, const AnswerMaker& forma
   AnswerHead head{request.request_id, std::time(nullptr), model->fingerprint, {}};
   std::shared_ptr<Exchange> reader = exchange;
   if (call.resume_s) {
-    auto opened = resumable_.Open(request.key_salt, *call.resume_s, exchange);
+    auto opened = resumable_.Open(request.key_salt, *call.resume_s, exchange, call.stream_id);
     if (!opened.ok()) return exchange->Reply(ErrorReply(opened.status(), call.errors));
     reader = *std::move(opened);
   }

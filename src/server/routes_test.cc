@@ -249,7 +249,10 @@ TEST_F(RoutesTest, ShowsTheIdsOfAnAnswersTokens) {
       delta.tokens.resize(2);
       delta.tokens[0].id = 97;
       delta.tokens[1].id = 98;
+      EXPECT_TRUE(engine_.submitted[0].request.prompt_ids);
+      delta.prompt_ids = {5, 6};
       engine_.EmitDelta(0, delta);
+      delta.prompt_ids.clear();
       delta.text = "c";
       delta.tokens = {{.id = 99}};
       delta.finish = FinishReason::kStop;
@@ -266,11 +269,19 @@ TEST_F(RoutesTest, ShowsTheIdsOfAnAnswersTokens) {
         }
       }
       EXPECT_EQ(ids, (Json{97, 98, 99})) << path << stream;
+      // Of a chat they stand beside the choices, of a completion in each, as vLLM has it.
+      const bool whole = stream[0] == 'f';
+      const Json first = whole ? exchange->body() : Json::parse(exchange->events().at(0));
+      const bool chat = path.find("chat") != std::string::npos;
+      EXPECT_EQ((chat ? first : first["choices"][0]).value("prompt_token_ids", Json()),
+                (Json{5, 6}))
+          << path << stream;
     }
   }
   auto plain = Send("POST", "/v1/completions", R"({"prompt":"a"})");
   engine_.Emit(engine_.submitted.size() - 1, "b", FinishReason::kStop, true);
   EXPECT_FALSE(plain->body()["choices"][0].contains("token_ids"));
+  EXPECT_FALSE(engine_.submitted.back().request.prompt_ids);
 }
 
 TEST_F(RoutesTest, AnErrorBeforeTheFirstTextHasItsStatus) {

@@ -168,10 +168,7 @@ void ReadEnds(Fields* fields, const ModelFacts& model, Request* request) {
 
 void ReadStream(Fields* fields, ApiCall* call) {
   call->stream = fields->Bool("stream").value_or(false);
-  call->resume_s = fields->Int("resume_seconds", 1, ResumableStreams::kSecondsMax);
-  if (call->resume_s && !call->stream) {
-    fields->Fail("resume_seconds", "resume_seconds needs stream to be true");
-  }
+  ReadResume(fields, call);
   const OrderedJson* object = fields->Object("stream_options");
   if (object == nullptr) return;
   if (!call->stream) {
@@ -208,6 +205,13 @@ void ReadModel(Fields* fields, const ModelFacts& model) {
   const std::optional<std::string> asked = fields->String("model", kNameBytesMax);
   if (!asked || *asked == model.name) return;
   fields->Take(NotServed(*asked, Quote(model.name), "model"));
+}
+
+void ReadResume(Fields* fields, ApiCall* call) {
+  call->resume_s = fields->Int("resume_seconds", 1, ResumableStreams::kSecondsMax);
+  if (call->resume_s && !call->stream) {
+    fields->Fail("resume_seconds", "resume_seconds needs stream to be true");
+  }
 }
 
 std::optional<double> ReadTimeout(Fields* fields) {

@@ -18,7 +18,7 @@ import anthropic  # noqa: E402  (after the change of interpreter)
 import ollama  # noqa: E402
 import openai  # noqa: E402
 
-from serving import MODEL, Serving, bare_model, tiny_model  # noqa: E402
+from serving import ENDLESS, MODEL, UNREAD, Serving, bare_model, tiny_model  # noqa: E402
 
 PROGRAM = ""
 QUESTION = [{"role": "user", "content": "What is photosynthesis?"}]
@@ -101,6 +101,34 @@ class AnthropicTest(unittest.TestCase):
         usage = self.client.messages.create(model=MODEL, max_tokens=1, messages=QUESTION).usage
         self.assertEqual(count.input_tokens, usage.input_tokens + usage.cache_read_input_tokens)
 
+    def test_prefill(self):
+        begun = chat_answer(QUESTION, 5)
+        history = [*QUESTION, {"role": "assistant", "content": begun}]
+        whole = chat_answer(QUESTION, 12)
+        self.assertTrue(whole.startswith(begun))
+        message = self.client.messages.create(model=MODEL, max_tokens=7, messages=history,
+                                              extra_body=GREEDY)
+        self.assertEqual(begun + message.content[0].text, whole)
+        # The other APIs go on in the same way.
+        client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+        answer = client.chat.completions.create(
+            model=MODEL, messages=history, temperature=0, max_tokens=7,
+            extra_body={"continue_final_message": True, "add_generation_prompt": False})
+        self.assertEqual(begun + answer.choices[0].message.content, whole)
+        answer = ollama.Client(host=server.url).chat(
+            model=MODEL, messages=history, options={"temperature": 0, "num_predict": 7})
+        self.assertEqual(begun + answer.message.content, whole)
+
+    def test_resumed(self):
+        body = {"model": MODEL, "max_tokens": 12, "messages": QUESTION, "stream": True,
+                "resume_seconds": 30, **GREEDY}
+        _, _, text = server.request("POST", "/v1/messages", body)
+        events = text.split(b"\n\n")
+        number = next(i for i, event in enumerate(events) if b"content_block_delta" in event)
+        last = events[number].split(b"\n")[0].removeprefix(b"id: ").decode()
+        _, _, rest = server.request("GET", "/v1/streams", headers={"Last-Event-ID": last})
+        self.assertEqual(rest.split(b"\n\n"), events[number + 1:])
+
     def test_errors(self):
         with self.assertRaises(anthropic.NotFoundError) as caught:
             self.client.messages.create(model="other", max_tokens=1, messages=QUESTION)
@@ -135,6 +163,18 @@ class ResponsesTest(unittest.TestCase):
         text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
         self.assertEqual(text, chat_answer(QUESTION, 12))
         self.assertEqual(events[-1].response.output_text, text)
+
+    def test_a_stream_is_gone_on_with(self):
+        stream = self.client.responses.create(model=MODEL, input=QUESTION, temperature=0, stream=True,
+                                              max_output_tokens=12, extra_body={"resume_seconds": 30})
+        first = next(stream)
+        seen = [first, *(next(stream) for _ in range(3))]
+        stream.close()
+        rest = list(self.client.responses.retrieve(first.response.id, stream=True,
+                                                   starting_after=seen[-1].sequence_number))
+        self.assertEqual([event.sequence_number for event in seen + rest],
+                         list(range(len(seen + rest))))
+        self.assertEqual(rest[-1].response.output_text, chat_answer(QUESTION, 12))
 
     def test_goes_on_from_a_stored_response(self):
         first = self.client.responses.create(model=MODEL, input=QUESTION, temperature=0,
@@ -203,7 +243,11 @@ class OllamaTest(unittest.TestCase):
     def test_the_model(self):
         self.assertEqual(self.client.list().models[0].model, MODEL)
         self.assertEqual(self.client.ps().models[0].model, MODEL)
-        self.assertIn("general.architecture", self.client.show(MODEL).modelinfo)
+        shown = self.client.show(MODEL)
+        self.assertIn("general.architecture", shown.modelinfo)
+        self.assertIn("messages", shown.template)
+        self.assertIn("completion", shown.capabilities)
+        self.assertEqual(shown.details.family, "llama")
         self.assertTrue(server.json("GET", "/api/version")[1]["version"])
 
     def test_errors(self):
@@ -241,6 +285,26 @@ class ToolsTest(unittest.TestCase):
         less = client.messages.count_tokens(model="tiny", messages=history[:1], tools=tools)
         self.assertGreater(more.input_tokens, less.input_tokens)
 
+    def test_what_an_agent_sends(self):
+        client = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
+        marked = {"cache_control": {"type": "ephemeral"}}
+        with client.beta.messages.stream(
+                model="tiny", max_tokens=20, betas=["context-management-2025-06-27"],
+                metadata={"user_id": "u"}, thinking={"type": "adaptive"},
+                output_config={"effort": "high"}, extra_body={"betas": ["more"]},
+                context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"},
+                                              {"type": "clear_tool_uses_20250919"}]},
+                system=[{"type": "text", "text": "You help.", **marked}],
+                tools=[{"name": "Read", "description": "d", "input_schema": WEATHER, **marked},
+                       {"type": "bash_20250124", "name": "bash"},
+                       {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}],
+                messages=[{"role": "user", "content": [{"type": "text", "text": "go", **marked}]}],
+        ) as stream:
+            self.assertLessEqual(stream.get_final_message().usage.output_tokens, 20)
+        with self.assertRaisesRegex(anthropic.BadRequestError, "web_search_20250305"):
+            client.messages.create(model="tiny", max_tokens=5, messages=QUESTION,
+                                   tools=[{"type": "web_search_20250305", "name": "web_search"}])
+
     def test_responses(self):
         client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
         response = client.responses.create(
@@ -264,6 +328,34 @@ class ToolsTest(unittest.TestCase):
                           {"function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
                       {"role": "tool", "tool_name": "weather", "content": "sunny"}])
         self.assertIn(json.loads(answer.message.content), ("sun", "rain"))
+
+
+class ThinkingTest(unittest.TestCase):
+    """A thinking that would take for ever, if nobody ended it."""
+
+    def test_it_is_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = tiny_model(folder, 2 * ENDLESS)
+            with Serving(PROGRAM, "--device", "cpu", "--reasoning-parser", "think", *UNREAD,
+                         model=model) as serving:
+                client = openai.OpenAI(base_url=serving.url + "/v1", api_key="none", max_retries=0)
+                stream = client.chat.completions.create(
+                    model="tiny", stream=True, max_tokens=ENDLESS,
+                    messages=[*QUESTION, {"role": "assistant", "content": "<think>Let me see"}],
+                    extra_body={"continue_final_message": True, "ignore_eos": True,
+                                "return_token_ids": True})
+                first = next(stream)
+                self.assertTrue(first.prompt_token_ids)
+                thought = next(chunk for chunk in stream if chunk.choices[0].delta.model_extra)
+                self.assertIn("reasoning_content", thought.choices[0].delta.model_extra)
+                order = {"id": first.id, "action": "end_thinking"}
+                status, _ = serving.json("POST", "/v1/chat/completions/control", order)
+                self.assertEqual(status, 200)
+                said = next(chunk for chunk in stream if chunk.choices[0].delta.content)
+                self.assertEqual(said.choices[0].finish_reason, None)
+                serving.json("POST", "/v1/chat/completions/control", {**order, "action": "stop"})
+                *_, last = stream
+                self.assertEqual(last.choices[0].finish_reason, "stop")
 
 
 class LlamaTest(unittest.TestCase):

@@ -92,6 +92,19 @@ class EmbeddingsTest(unittest.TestCase):
         for result in answer["results"]:
             self.assertAlmostEqual(result["relevance_score"], scores[result["index"]], places=4)
             self.assertEqual(result["document"]["text"], documents[result["index"]])
+        status, cohere = self.server.json("POST", "/v2/rerank", body)
+        self.assertEqual(status, 200)
+        self.assertEqual(cohere["results"],
+                         [{"index": result["index"], "relevance_score": result["relevance_score"]}
+                          for result in answer["results"]])
+        self.assertEqual(cohere["meta"]["billed_units"], {"search_units": 1})
+        # Cut to one token, documents that begin alike are alike.
+        alike = {**body, "documents": ["cat and a dog", "cat", "cat under a tree"],
+                 "max_tokens_per_doc": 1}
+        _, cohere = self.server.json("POST", "/v2/rerank", alike)
+        self.assertEqual(len({result["relevance_score"] for result in cohere["results"]}), 1)
+        status, refused = self.server.json("POST", "/v2/rerank", {**body, "surprise": 1})
+        self.assertEqual((status, list(refused)), (400, ["message"]))
         _, answer = self.server.json("POST", "/v1/score", {"text_1": query, "text_2": documents})
         for item, score in zip(answer["data"], scores, strict=True):
             self.assertAlmostEqual(item["score"], score, places=4)

@@ -65,8 +65,8 @@ std::string AnthropicAnswer::Whole(const std::vector<Choice>& choices, const Usa
   OrderedJson json = Message();
   OrderedJson& content = json["content"];
   if (!choice.reasoning.empty()) {
-    content.push_back(
-        OrderedJson{{"type", "thinking"}, {"thinking", choice.reasoning}, {"signature", ""}});
+    const std::string shown = call_.shows_reasoning ? choice.reasoning : "";
+    content.push_back(OrderedJson{{"type", "thinking"}, {"thinking", shown}, {"signature", ""}});
   }
   if (!choice.text.empty()) {
     content.push_back(OrderedJson{{"type", "text"}, {"text", choice.text}});
@@ -112,7 +112,9 @@ std::string AnthropicAnswer::Event(int, const TextDelta& delta, Choice*) {
   if (!delta.reasoning.empty()) {
     bytes += BeginBlock(Block::kThinking,
                         OrderedJson{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
-    bytes += GrowBlock(OrderedJson{{"type", "thinking_delta"}, {"thinking", delta.reasoning}});
+    if (call_.shows_reasoning) {
+      bytes += GrowBlock(OrderedJson{{"type", "thinking_delta"}, {"thinking", delta.reasoning}});
+    }
   }
   if (!delta.text.empty()) {
     bytes += BeginBlock(Block::kText, OrderedJson{{"type", "text"}, {"text", ""}});

@@ -4,6 +4,7 @@
 
 #include "base/str_cat.h"
 #include "server/accepted_fields.h"
+#include "server/anthropic/anthropic_tools.h"
 #include "server/api_call.h"
 #include "server/constraint_fields.h"
 
@@ -14,6 +15,7 @@ constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSignatureBytesMax = 64u << 10;
 constexpr int kBudgetMax = 1 << 30;
+constexpr size_t kEditsMax = 16;
 
 // What the blocks of one message say.
 struct Blocks {
@@ -143,77 +145,22 @@ void ReadMessage(Fields* fields, const OrderedJson& value, size_t index, Ordered
   messages->push_back(std::move(out));
 }
 
-OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
-  Fields tool(value, StrCat("tools[", index, "]."));
-  const std::string type = tool.String("type", kNameBytesMax).value_or("custom");
-  if (type != "custom") {
-    tool.Fail("type", StrCat("the tool ", type.substr(0, 64),
-                             " is one that Anthropic's servers run; send tools of type custom"));
-  }
-  const auto name = tool.String("name", kNameBytesMax);
-  if (!name || name->empty()) tool.Fail("name", StrCat("tools[", index, "].name is missing"));
-  OrderedJson function{{"name", name.value_or("")}};
-  if (auto text = tool.String("description", kToolBytesMax)) function["description"] = *text;
-  const OrderedJson* schema = tool.Object("input_schema");
-  if (schema == nullptr) {
-    tool.Fail("input_schema", StrCat("tools[", index, "].input_schema is missing"));
-  } else {
-    function["parameters"] = *schema;
-  }
-  if (const auto strict = tool.Bool("strict")) function["strict"] = *strict;
-  ReadAccepted(&tool, FieldPlace::kAnthropicTool);
-  fields->Take(tool.Finish());
-  if (fields->ok() && DumpJson(function).size() > kToolBytesMax) {
-    fields->Fail("tools", StrCat("tools[", index, "] has more than ", kToolBytesMax, " bytes"));
-  }
-  return OrderedJson{{"type", "function"}, {"function", std::move(function)}};
-}
-
-void ReadTools(Fields* fields, ChatPrompt* chat, Request* request) {
-  OutputParsing* const parsing = &request->parsing;
-  bool none = false;
-  if (const OrderedJson* object = fields->Object("tool_choice")) {
-    Fields choice(*object, "tool_choice.");
-    const std::string type = choice.String("type", kNameBytesMax).value_or("");
-    none = type == "none";
-    request->tool_choice.required = type == "any" || type == "tool";
-    if (type == "tool") {
-      const auto name = choice.String("name", kNameBytesMax);
-      if (!name || name->empty()) choice.Fail("name", "tool_choice.name is missing");
-      request->tool_choice.tool = name.value_or("");
-    } else if (!none && type != "auto" && type != "any") {
-      choice.Fail("type", "tool_choice.type must be auto, any, tool or none");
-    }
-    parsing->one_call = choice.Bool("disable_parallel_tool_use").value_or(false);
-    fields->Take(choice.Finish());
-  }
-  const OrderedJson* tools = fields->Array("tools", kToolsMax);
-  if (request->tool_choice.required && (tools == nullptr || tools->empty())) {
-    fields->Fail("tool_choice", "tool_choice requires a call, and there are no tools");
-  }
-  if (tools == nullptr) return;
-  OrderedJson out = OrderedJson::array();
-  for (size_t i = 0; i < tools->size() && fields->ok(); ++i) {
-    out.push_back(ReadTool(fields, (*tools)[i], i));
-  }
-  parsing->tools = !out.empty() && !none;
-  if (parsing->tools) chat->tools_json = DumpJson(out);
-}
-
-// Whether and how much the model thinks, which is the template's to know, and what the answer is
-// held to.
-void ReadThinkingAndFormat(Fields* fields, ChatPrompt* chat, Request* request) {
+// Whether and how much the model thinks, which is the template's to know, whether the client is
+// told, and what the answer is held to.
+void ReadThinkingAndFormat(Fields* fields, ChatPrompt* chat, Request* request, bool* shown) {
   OrderedJson kwargs = OrderedJson::object();
   if (const OrderedJson* object = fields->Object("thinking")) {
     Fields thinking(*object, "thinking.");
     const std::string type = thinking.String("type", kNameBytesMax).value_or("");
     if (type == "enabled" || type == "disabled") {
       kwargs["enable_thinking"] = kwargs["thinking"] = type == "enabled";
-    } else if (type != "adaptive") {  // which leaves it to the template
-      thinking.Fail("type", "thinking.type must be enabled, disabled or adaptive");
+    } else if (type != "adaptive" && type != "between_tools") {  // which leave it to the template
+      thinking.Fail("type", "thinking.type must be enabled, disabled, adaptive or between_tools");
     }
-    request->thinking_budget = thinking.Int("budget_tokens", 0, kBudgetMax);
-    thinking.String("display", kNameBytesMax);
+    const auto budget = thinking.Int("budget_tokens", 0, kBudgetMax);
+    if (type != "disabled") request->thinking_budget = budget;
+    *shown = thinking.String("display", kNameBytesMax) != "omitted";
+    thinking.Object("block_binding");  // nobody signs blocks here
     fields->Take(thinking.Finish());
   }
   if (const OrderedJson* object = fields->Object("output_config")) {
@@ -225,9 +172,59 @@ void ReadThinkingAndFormat(Fields* fields, ChatPrompt* chat, Request* request) {
   if (!kwargs.empty()) chat->template_kwargs_json = DumpJson(kwargs);
 }
 
+// Leaves out what the assistant thought before its last `turns` messages that say so.
+void ClearThinking(int turns, OrderedJson* messages) {
+  for (auto message = messages->rbegin(); message != messages->rend(); ++message) {
+    if (message->contains("reasoning_content") && --turns < 0) message->erase("reasoning_content");
+  }
+}
+
+void ReadEdit(Fields* fields, const OrderedJson& value, const std::string& path,
+              OrderedJson* messages) {
+  Fields edit(value, path + ".");
+  const std::string type = edit.String("type", kNameBytesMax).value_or("");
+  const OrderedJson* const keep = edit.Any("keep");
+  if (type.starts_with("clear_thinking_")) {
+    std::optional<int> turns = 1;
+    if (keep != nullptr && keep->is_object()) {
+      Fields kept(*keep, path + ".keep.");
+      const bool all = kept.String("type", kNameBytesMax) == "all";
+      turns = kept.Int("value", 0, kMessagesMax);
+      if (all != !turns.has_value()) kept.Fail("value", path + ".keep.value is missing");
+      edit.Take(kept.Finish());
+    } else if (keep != nullptr) {
+      if (*keep != "all") edit.Fail("keep", path + ".keep must be \"all\" or thinking_turns");
+      turns.reset();
+    }
+    if (edit.ok() && turns) ClearThinking(*turns, messages);
+    fields->Take(edit.Finish());
+    return;
+  }
+  // The others shorten a conversation that nears the end of the context; here one that is too long
+  // is refused.
+  if (!type.starts_with("clear_tool_uses_") && !type.starts_with("compact_")) {
+    edit.Fail("type", StrCat(path, ".type is \"", type.substr(0, 64),
+                             "\"; it must be clear_thinking, clear_tool_uses or compact, with its "
+                             "date"));
+  }
+  if (!edit.ok()) fields->Take(edit.Finish());
+}
+
+// What leaves parts of the conversation out.
+void ReadContextManagement(Fields* fields, OrderedJson* messages) {
+  const OrderedJson* object = fields->Object("context_management");
+  if (object == nullptr) return;
+  Fields management(*object, "context_management.");
+  const OrderedJson* edits = management.Array("edits", kEditsMax);
+  for (size_t i = 0; edits != nullptr && i < edits->size() && management.ok(); ++i) {
+    ReadEdit(&management, (*edits)[i], StrCat("context_management.edits[", i, "]"), messages);
+  }
+  fields->Take(management.Finish());
+}
+
 }  // namespace
 
-void ReadAnthropicFields(Fields* fields, Request* request) {
+void ReadAnthropicFields(Fields* fields, Request* request, bool* shows_thinking) {
   OrderedJson messages = OrderedJson::array();
   if (const auto system = ReadText(fields, "system", "")) {
     messages.push_back(OrderedJson{{"role", "system"}, {"content", *system}});
@@ -240,17 +237,22 @@ void ReadAnthropicFields(Fields* fields, Request* request) {
   for (size_t i = 0; list != nullptr && i < list->size() && fields->ok(); ++i) {
     ReadMessage(fields, (*list)[i], i, &messages);
   }
-  if (fields->ok() && messages.back()["role"] == "assistant") {
-    fields->Fail("messages",
-                 "the last message is the assistant's; to continue it is not supported by this "
-                 "version; end with a user's message");
-  }
   ChatPrompt chat;
+  if (fields->ok() && messages.back()["role"] == "assistant") {
+    if (messages.back().contains("tool_calls")) {
+      fields->Fail(
+          "messages",
+          "the last message calls tools and no message says what they gave; end with their "
+          "tool_result blocks");
+    }
+    chat.continue_final_message = true;
+  }
+  ReadContextManagement(fields, &messages);
   chat.messages_json = DumpJson(messages);
   chat.adapt_history = true;
   request->parsing.reasoning = true;
-  ReadTools(fields, &chat, request);
-  ReadThinkingAndFormat(fields, &chat, request);
+  ReadAnthropicTools(fields, &chat, request);
+  ReadThinkingAndFormat(fields, &chat, request, shows_thinking);
   request->prompt = std::move(chat);
 }
 
@@ -262,8 +264,9 @@ Result<ApiCall> ParseMessagesCall(std::string_view body, const ModelFacts& model
   call.chat = true;
   call.model = model.name;
   call.stream = fields.Bool("stream").value_or(false);
+  ReadResume(&fields, &call);
   Request request;
-  ReadAnthropicFields(&fields, &request);
+  ReadAnthropicFields(&fields, &request, &call.shows_reasoning);
   request.max_tokens = fields.Int("max_tokens", 1, std::numeric_limits<int>::max());
   ReadStops(&fields, "stop_sequences", &request);
   ReadSampling(&fields, &request.sampling);

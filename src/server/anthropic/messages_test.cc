@@ -128,6 +128,18 @@ TEST_F(MessagesTest, ThinkingAndCallsAreBlocks) {
   EXPECT_EQ(exchange->body()["stop_reason"], "tool_use");
 }
 
+TEST_F(MessagesTest, ThinkingThatIsNotToBeShownIsAnEmptyBlock) {
+  const std::string hidden = R"(,"thinking":{"type":"adaptive","display":"omitted"})";
+  auto whole = Post(hidden);
+  ThinkSpeakAndCall();
+  EXPECT_EQ(whole->body()["content"][0],
+            Json::parse(R"({"type":"thinking","thinking":"","signature":""})"));
+  auto stream = Post(hidden + R"(,"stream":true)");
+  ThinkSpeakAndCall();
+  EXPECT_EQ(stream->streamed.find("thinking_delta"), std::string::npos) << stream->streamed;
+  EXPECT_NE(stream->streamed.find(R"("content_block":{"type":"thinking")"), std::string::npos);
+}
+
 TEST_F(MessagesTest, ThinkingAndCallsAreStreamedAsBlocks) {
   auto exchange = Post(std::string(kTools) + R"(,"stream":true)");
   ThinkSpeakAndCall();
@@ -240,6 +252,73 @@ TEST(MessagesBodyTest, AnAnswerMayBeHeldToASchema) {
   EXPECT_EQ(call->requests.at(0).grammar.text, R"({"type":"array"})");
 }
 
+// A body as agents send it.
+TEST(MessagesBodyTest, AnAgentsBodyIsTaken) {
+  const auto call = Parse(R"(
+      "model":"tiny","max_tokens":32000,"stream":true,"temperature":1,
+      "betas":["context-management-2025-06-27","interleaved-thinking-2025-05-14"],
+      "metadata":{"user_id":"user_1"},"speed":"standard",
+      "thinking":{"type":"adaptive","display":"omitted"},
+      "output_config":{"effort":"high"},
+      "context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},
+        {"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":1000},
+         "keep":{"type":"tool_uses","value":3},"clear_tool_inputs":true}]},
+      "system":[{"type":"text","text":"You help.","cache_control":{"type":"ephemeral","ttl":"1h"}}],
+      "tools":[{"name":"Read","description":"d","input_schema":{"type":"object"},
+                "cache_control":{"type":"ephemeral"},"type":"custom","eager_input_streaming":true},
+               {"type":"bash_20250124","name":"bash"},
+               {"type":"text_editor_20250728","name":"str_replace_based_edit_tool",
+                "max_characters":9000},
+               {"type":"memory_20250818","name":"memory"}],
+      "messages":[{"role":"user","content":[{"type":"text","text":"go",
+        "cache_control":{"type":"ephemeral"}}]}])");
+  const ChatPrompt& prompt = PromptOf(call);
+  EXPECT_FALSE(call->shows_reasoning);
+  EXPECT_FALSE(prompt.continue_final_message);
+  EXPECT_EQ(Json::parse(prompt.template_kwargs_json),
+            Json::parse(R"({"reasoning_effort":"high"})"));
+  const Json tools = Json::parse(prompt.tools_json);
+  ASSERT_EQ(tools.size(), 4u);
+  for (const Json& tool : tools) {
+    EXPECT_EQ(tool["function"]["parameters"]["type"], "object") << tool;
+    EXPECT_NE(tool["function"].value("description", ""), "") << tool;
+  }
+  EXPECT_EQ(tools[1]["function"]["name"], "bash");
+  EXPECT_TRUE(tools[1]["function"]["parameters"]["properties"].contains("command"));
+}
+
+TEST(MessagesBodyTest, TheAnswerGoesOnWithTheAssistantsMessage) {
+  const auto call = Parse(R"("messages":[{"role":"user","content":"a"},
+      {"role":"assistant","content":[{"type":"text","text":"The best answer is ("}]}])");
+  EXPECT_TRUE(PromptOf(call).continue_final_message);
+  EXPECT_EQ(Json::parse(PromptOf(call).messages_json)[1]["content"], "The best answer is (");
+}
+
+TEST(MessagesBodyTest, OldThinkingIsLeftOut) {
+  const auto kept = [](const std::string& edit) {
+    std::string thought;
+    const auto call = Parse(StrCat(R"("context_management":{"edits":[)", edit, R"(]},"messages":[
+        {"role":"assistant","content":[{"type":"thinking","thinking":"1","signature":""}]},
+        {"role":"user","content":"a"},
+        {"role":"assistant","content":[{"type":"thinking","thinking":"2","signature":""}]},
+        {"role":"assistant","content":"b"},
+        {"role":"assistant","content":[{"type":"thinking","thinking":"3","signature":""}]},
+        {"role":"user","content":"c"}])"));
+    for (const Json& message : Json::parse(PromptOf(call).messages_json)) {
+      thought += message.value("reasoning_content", "");
+    }
+    return thought;
+  };
+  const auto keep = [&](const std::string& value) {
+    return kept(StrCat(R"({"type":"clear_thinking_20251015","keep":)", value, "}"));
+  };
+  EXPECT_EQ(keep(R"("all")"), "123");
+  EXPECT_EQ(keep(R"({"type":"all"})"), "123");
+  EXPECT_EQ(keep(R"({"type":"thinking_turns","value":2})"), "23");
+  EXPECT_EQ(keep("null"), "3");
+  EXPECT_EQ(kept(R"({"type":"compact_20260112"})"), "123");
+}
+
 TEST(MessagesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(FieldOf(""), "messages");
   EXPECT_EQ(FieldOf(R"("messages":[])"), "messages");
@@ -276,8 +355,24 @@ TEST(MessagesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(
       blocks("user", R"({"type":"tool_result","tool_use_id":"a","content":[{"type":"image"}]})"),
       "messages[0].content[0].content[0].type");
-  // To go on with what the assistant began is not what would happen.
-  EXPECT_EQ(blocks("assistant", R"({"type":"text","text":"a"})"), "messages");
+  // Nobody has said what it gave.
+  EXPECT_EQ(blocks("assistant", R"({"type":"tool_use","id":"a","name":"f","input":{}})"),
+            "messages");
+  EXPECT_EQ(with(R"("tools":[{"type":"bash_20990101","name":"bash"}])"), "tools[0].type");
+  EXPECT_EQ(with(R"("tools":[{"type":"bash_20250124","name":"b","input_schema":{}}])"),
+            "tools[0].input_schema");
+  EXPECT_EQ(with(R"("tools":[{"name":"f","input_schema":{},"max_characters":9}])"),
+            "tools[0].max_characters");
+  EXPECT_EQ(with(R"("betas":"a")"), "betas");
+  EXPECT_EQ(with(R"("compaction":{"type":"summarize"})"), "compaction");
+  EXPECT_EQ(with(R"("context_management":{"edits":[{"type":"forget_20260101"}]})"),
+            "context_management.edits[0].type");
+  EXPECT_EQ(with(R"("context_management":{"edits":[{"type":"clear_thinking_20251015","keep":2}]})"),
+            "context_management.edits[0].keep");
+  EXPECT_EQ(with(R"("context_management":{"edits":[{"type":"clear_thinking_20251015",
+                     "keep":{"type":"thinking_turns"}}]})"),
+            "context_management.edits[0].keep.value");
+  EXPECT_EQ(with(R"("context_management":{"edit":[]})"), "context_management.edit");
 }
 
 TEST(MessagesBodyTest, TheServerKnowsEveryFieldOfTheDocument) {

@@ -59,6 +59,7 @@ struct ErrorFacts {
 
 std::string Body(const ErrorFacts& facts, ErrorForm form) {
   if (form == ErrorForm::kOllama) return DumpJson(OrderedJson{{"error", facts.message}});
+  if (form == ErrorForm::kCohere) return DumpJson(OrderedJson{{"message", facts.message}});
   OrderedJson error;
   if (form == ErrorForm::kAnthropic) {
     error["type"] = AnthropicTypeOf(facts.http_status);

@@ -17,6 +17,7 @@ enum class ErrorForm {
   kOpenAi,     // {"error": {"message", "type", "param", "code"}}; `param` is the status's field
   kAnthropic,  // {"type": "error", "error": {"type", "message"}}
   kOllama,     // {"error": "the message"}
+  kCohere,     // {"message": "the message"}
 };
 
 std::string ErrorBody(const Status& status, ErrorForm form = ErrorForm::kOpenAi);

@@ -24,6 +24,8 @@ constexpr size_t kNameBytesMax = 256;
 // When a model leaves whose keep_alive is -1: it stays until the server ends.
 constexpr const char* kForEver = "2318-03-06T00:00:00Z";
 constexpr double kKeepSecondsMax = 1e9;
+constexpr size_t kParameterWidth = 30;  // of a name in a list of parameters
+constexpr const char* kNoParser = "none";
 
 // Seconds of a duration as Go writes it, "1h30m" or "-1s"; nothing: it is none.
 std::optional<double> SecondsOf(std::string_view text) {
@@ -253,6 +255,8 @@ Result<ApiCall> ParseOllamaChat(std::string_view body, const ModelFacts& model) 
   }
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   if (messages.empty()) return call;
+  const OrderedJson& last = messages.back();
+  chat.continue_final_message = last["role"] == "assistant" && !last.contains("tool_calls");
   chat.messages_json = DumpJson(messages);
   request.parsing = {.reasoning = true, .tools = !chat.tools_json.empty()};
   request.prompt = std::move(chat);
@@ -335,24 +339,63 @@ OrderedJson OllamaRunning(const std::vector<ModelReport>& models, int64_t now) {
   return OrderedJson{{"models", std::move(list)}};
 }
 
-Result<std::string> OllamaShow(const EngineInfo& info, std::string_view body) {
+namespace {
+
+// What the model itself says of how its tokens are drawn, a line each, by Ollama's names.
+std::string ParametersOf(const Sampling& defaults) {
+  std::string lines;
+  ForEachSamplingField(
+      [&lines](const SamplingField& field, const auto& value) {
+        if (!value) return;
+        std::string name(field.alias.empty() ? field.name : field.alias);
+        name.resize(std::max(name.size(), kParameterWidth), ' ');
+        lines += StrCat(lines.empty() ? "" : "\n", name, " ", *value);
+      },
+      defaults);
+  return lines;
+}
+
+OrderedJson CapabilitiesOf(const EngineInfo& info, const std::string& chat_template) {
+  if (info.embedding_size > 0) return OrderedJson::array({"embedding"});
+  OrderedJson list = OrderedJson::array({"completion"});
+  const bool shows_tools = chat_template.find("tools") != std::string::npos;
+  if (shows_tools && info.tool_parser != kNoParser) list.push_back("tools");
+  if (info.reasoning_parser != kNoParser) list.push_back("thinking");
+  return list;
+}
+
+OrderedJson ModelInfoOf(const EngineInfo& info) {
+  OrderedJson json{{"general.architecture", info.architecture},
+                   {"general.basename", info.model_name},
+                   {"general.parameter_count", info.parameters}};
+  const auto own = [&](const char* name) { return StrCat(info.architecture, ".", name); };
+  json[own("context_length")] = info.max_model_len;
+  json[own("vocab_size")] = info.vocab_size;
+  if (info.embedding_size > 0) json[own("embedding_length")] = info.embedding_size;
+  return json;
+}
+
+}  // namespace
+
+Result<std::string> OllamaShow(const EngineInfo& info, const std::string& chat_template,
+                               int64_t since, std::string_view body) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   const ModelFacts model{info.model_name, 0, {}};
   ReadOllamaModel(&fields, "model", model);
   ReadOllamaModel(&fields, "name", model);  // as it was spelled before
   fields.Bool("verbose");
+  for (const char* name : {"system", "template"}) fields.OnlyValue(name, "");
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   OrderedJson json;
+  json["license"] = "";
   json["modelfile"] = StrCat("FROM ", info.model_name, "\n");
-  json["parameters"] = "";
-  json["template"] = "";
+  json["parameters"] = ParametersOf(info.sampling_defaults);
+  json["template"] = chat_template;
   json["details"] = DetailsOf(info);
-  json["model_info"] = OrderedJson{{"general.architecture", info.architecture},
-                                   {"general.parameter_count", info.parameters},
-                                   {info.architecture + ".context_length", info.max_model_len},
-                                   {info.architecture + ".vocab_size", info.vocab_size}};
-  json["capabilities"] = OrderedJson::array({"completion"});
+  json["model_info"] = ModelInfoOf(info);
+  json["capabilities"] = CapabilitiesOf(info, chat_template);
+  json["modified_at"] = Rfc3339(since);
   return DumpJson(json);
 }
 

@@ -39,8 +39,10 @@ std::string OllamaEmbedAnswer(const EmbeddingCall& call,
 // the epoch.
 OrderedJson OllamaTags(const std::vector<ModelReport>& models, int64_t started);
 OrderedJson OllamaRunning(const std::vector<ModelReport>& models, int64_t now);
-// /api/show of a body that names the model.
-Result<std::string> OllamaShow(const EngineInfo& info, std::string_view body);
+// /api/show of a body that names the model, which has been there since then, in seconds since the
+// epoch.
+Result<std::string> OllamaShow(const EngineInfo& info, const std::string& chat_template,
+                               int64_t since, std::string_view body);
 
 // As their times are written: 2026-11-25T14:00:00Z.
 std::string Rfc3339(int64_t seconds);

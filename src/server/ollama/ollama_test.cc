@@ -144,6 +144,40 @@ TEST_F(OllamaTest, TellsOfTheModel) {
   const Json shown = Send("POST", "/api/show", R"({"model":"tiny"})")->body();
   EXPECT_EQ(shown["model_info"]["general.architecture"], "llama");
   EXPECT_EQ(shown["model_info"]["llama.context_length"], 64);
+  EXPECT_EQ(shown["capabilities"], Json::array({"completion"}));
+}
+
+TEST_F(OllamaTest, ShowsTemplateParametersAndWhatTheModelCan) {
+  engine_.tokenizer.chat_template = "{% if tools %}{{ tools }}{% endif %}";
+  engine_.tool_parser = "hermes";
+  engine_.reasoning_parser = "think";
+  engine_.sampling_defaults.temperature = 0.5;
+  engine_.sampling_defaults.repetition_penalty = 1.25;
+  const Json shown = Send("POST", "/api/show", R"({"name":"tiny","verbose":true})")->body();
+  EXPECT_EQ(shown["template"], "{% if tools %}{{ tools }}{% endif %}");
+  EXPECT_EQ(shown["parameters"], StrCat("temperature", std::string(20, ' '), "0.5\nrepeat_penalty",
+                                        std::string(17, ' '), "1.25"));
+  EXPECT_EQ(shown["capabilities"], Json::array({"completion", "tools", "thinking"}));
+  EXPECT_EQ(shown["details"]["family"], "llama");
+  EXPECT_TRUE(shown["modified_at"].is_string());
+  engine_.embedding_size = 8;
+  const Json embeds = Send("POST", "/api/show", R"({"model":"tiny:latest"})")->body();
+  EXPECT_EQ(embeds["capabilities"], Json::array({"embedding"}));
+  EXPECT_EQ(embeds["model_info"]["llama.embedding_length"], 8);
+}
+
+TEST_F(OllamaTest, AnAnswerGoesOnWithTheAssistantsMessage) {
+  const auto open = [&](const char* last) {
+    engine_.submitted.clear();
+    Send("POST", "/api/chat",
+         StrCat(R"({"messages":[{"role":"user","content":"hi"},)", last, "]}"));
+    const Request& request = engine_.submitted.at(0).request;
+    return std::get<ChatPrompt>(request.prompt).continue_final_message;
+  };
+  EXPECT_TRUE(open(R"({"role":"assistant","content":"It is"})"));
+  EXPECT_FALSE(open(R"({"role":"user","content":"a"})"));
+  EXPECT_FALSE(
+      open(R"({"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]})"));
 }
 
 TEST_F(OllamaTest, ErrorsAreASentence) {

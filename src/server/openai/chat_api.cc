@@ -95,7 +95,24 @@ void ReadToolCalls(Fields* message, const std::string& path, OrderedJson* out) {
   if (!calls->empty()) (*out)["tool_calls"] = *calls;
 }
 
-OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index) {
+// Mistral's and Qwen's spelling of continue_final_message, in the message itself.
+bool ReadOpenEnd(Fields* message, const std::string& path, bool may_be_open) {
+  bool open = false;
+  for (const char* name : {"prefix", "partial"}) {
+    if (!message->Bool(name).value_or(false)) continue;
+    open = true;
+    if (!may_be_open) {
+      message->Fail(name, StrCat(path, name,
+                                 " is true; only the last message, and one of the "
+                                 "assistant, may be gone on with"));
+    }
+  }
+  return open;
+}
+
+// *open: it is to be gone on with.
+OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index, bool last,
+                        bool* open) {
   const std::string path = StrCat("messages[", index, "].");
   Fields message(value, path);
   OrderedJson out = OrderedJson::object();
@@ -114,6 +131,7 @@ OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index) 
   for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     if (auto text = message.String(name, kTextBytesMax)) out[name] = *text;
   }
+  *open = ReadOpenEnd(&message, path, last && role == "assistant");
   ReadAccepted(&message, FieldPlace::kMessage);
   fields->Take(message.Finish());
   return out;
@@ -291,14 +309,23 @@ ChatFields ReadChatFields(Fields* fields) {
   }
   OrderedJson messages = OrderedJson::array();
   for (size_t i = 0; list != nullptr && i < list->size() && fields->ok(); ++i) {
-    messages.push_back(ReadMessage(fields, (*list)[i], i));
+    messages.push_back(ReadMessage(fields, (*list)[i], i, i + 1 == list->size(),
+                                   &chat.prompt.continue_final_message));
   }
   chat.prompt.messages_json = DumpJson(messages);
   chat.prompt.adapt_history = true;
   ReadTools(fields, &chat);
   ReadTemplateKwargs(fields, &chat);
-  chat.prompt.add_generation_prompt = fields->Bool("add_generation_prompt").value_or(true);
-  fields->OnlyValue("continue_final_message", false);
+  const std::optional<bool> prompted = fields->Bool("add_generation_prompt");
+  chat.prompt.add_generation_prompt = prompted.value_or(true);
+  const std::optional<bool> open = fields->Bool("continue_final_message");
+  chat.prompt.continue_final_message = open.value_or(chat.prompt.continue_final_message);
+  if (chat.prompt.continue_final_message && prompted == true) {
+    fields->Fail(
+        "add_generation_prompt",
+        "add_generation_prompt begins a new message and continue_final_message goes on with "
+        "the last one; send one of them");
+  }
   return chat;
 }
 
@@ -318,6 +345,7 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   }
   if (logprobs) call.logprobs = top.value_or(0);
   request.logprobs = call.logprobs;
+  request.prompt_ids = call.shows_ids;
   ChatFields chat = ReadChatFields(&fields);
   request.prompt = std::move(chat.prompt);
   request.parsing = chat.parsing;

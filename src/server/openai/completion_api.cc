@@ -103,6 +103,7 @@ Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& mod
   call.logprobs = fields.Int("logprobs", 0, limits::kTopLogprobsMax);
   call.echo = fields.Bool("echo").value_or(false);
   request.logprobs = call.logprobs;
+  request.prompt_ids = call.shows_ids;
   if (call.echo && call.logprobs && !call.prompt_logprobs) request.prompt_logprobs = call.logprobs;
   if (call.echo && call.logprobs && call.stream && request.n > 1) {
     fields.Fail("n",

@@ -68,6 +68,11 @@ std::string OpenAiAnswer::TokenIdsMember(const TextDelta& delta) const {
   return call_.shows_ids ? StrCat(",\"token_ids\":", DumpJson(TokenIds(delta.tokens))) : "";
 }
 
+std::string OpenAiAnswer::PromptIdsMember(const TextDelta& delta) {
+  if (delta.prompt_ids.empty()) return "";
+  return StrCat(",\"prompt_token_ids\":", DumpJson(OrderedJson(delta.prompt_ids)));
+}
+
 OpenAiAnswer::OpenAiAnswer(const ApiCall& call, AnswerHead head)
     : call_(call),
       head_(std::move(head)),
@@ -126,6 +131,7 @@ OrderedJson OpenAiAnswer::WholeChoice(int index, const Choice& choice) const {
   json["finish_reason"] = FinishJson(choice.finish);
   json["stop_reason"] = StopReason(choice.stop_match);
   if (call_.shows_ids) json["token_ids"] = TokenIds(choice.tokens);
+  if (choice.prompt_ids != nullptr && !call_.chat) json["prompt_token_ids"] = *choice.prompt_ids;
   if (call_.requests.size() > 1) json["seed"] = choice.seed;
   if (call_.prompt_logprobs && !call_.chat) {
     json["prompt_logprobs"] = PromptLogprobs(PromptTokensOf(choice));
@@ -146,14 +152,18 @@ std::string OpenAiAnswer::Whole(const std::vector<Choice>& choices, const Usage&
   }
   json["usage"] = UsageJson(usage);
   json["seed"] = choices.front().seed;
+  if (choices.front().prompt_ids != nullptr && call_.chat) {
+    json["prompt_token_ids"] = *choices.front().prompt_ids;
+  }
   if (call_.prompt_logprobs && call_.chat) {
     json["prompt_logprobs"] = PromptLogprobs(PromptTokensOf(choices.front()));
   }
   return DumpJson(json);
 }
 
-std::string OpenAiAnswer::Chunk(const std::string& choices, const TextDelta* last) const {
-  std::string chunk = StrCat(chunk_head_, "\"choices\":[", choices, "]");
+std::string OpenAiAnswer::Chunk(const std::string& choices, const TextDelta* last,
+                                const std::string& more) const {
+  std::string chunk = StrCat(chunk_head_, "\"choices\":[", choices, "]", more);
   if (call_.include_usage) chunk += ",\"usage\":null";
   if (last != nullptr) chunk += StrCat(",\"seed\":", last->seed);
   return chunk + "}";
@@ -192,7 +202,7 @@ std::string OpenAiAnswer::CompletionChoice(int index, const TextDelta& delta,
   }
   const bool ends = delta.finish != FinishReason::kNone;
   return StrCat("{\"index\":", index, ",\"text\":", DumpJson(Json(text)),
-                ",\"logprobs\":", DumpJson(logprobs), TokenIdsMember(delta),
+                ",\"logprobs\":", DumpJson(logprobs), TokenIdsMember(delta), PromptIdsMember(delta),
                 ",\"finish_reason\":", DumpJson(FinishJson(delta.finish)),
                 ",\"stop_reason\":", DumpJson(ends ? StopReason(delta.stop_match) : nullptr), "}");
 }
@@ -214,7 +224,7 @@ std::vector<std::string> OpenAiAnswer::Chunks(int index, const TextDelta& delta,
     chunks.push_back(Chunk(StrCat("{\"index\":", index,
                                   ",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
                                   "\"logprobs\":null,\"finish_reason\":null}"),
-                           nullptr));
+                           nullptr, PromptIdsMember(delta)));
     choice->begun = true;
   }
   const bool shows_reasoning = call_.shows_reasoning && !delta.reasoning.empty();

@@ -22,10 +22,14 @@ class OpenAiAnswer : public AnswerFormat {
 
  private:
   std::vector<std::string> Chunks(int index, const TextDelta& delta, Choice* choice) const;
-  std::string Chunk(const std::string& choices, const TextDelta* last) const;
+  // `more`: members beside the choices.
+  std::string Chunk(const std::string& choices, const TextDelta* last,
+                    const std::string& more = {}) const;
   static OrderedJson TokenIds(const std::vector<TokenInfo>& tokens);
   // A member of a streamed choice, or nothing.
   std::string TokenIdsMember(const TextDelta& delta) const;
+  // The same of the prompt, in the first event that has them.
+  static std::string PromptIdsMember(const TextDelta& delta);
   OrderedJson Message(const Choice& choice) const;
   std::string ChatChoice(int index, const TextDelta& delta) const;
   std::string CompletionChoice(int index, const TextDelta& delta, Choice* choice) const;

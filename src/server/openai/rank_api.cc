@@ -13,10 +13,21 @@ namespace {
 constexpr size_t kTextBytesMax = 16u << 20;
 constexpr size_t kPairBytesMax = 32u << 20;  // of all pairs, each of which has both its texts
 
-// A text, as a string or as {"text": ...}.
+// What Cohere counts as one search.
+constexpr size_t kDocumentsOfSearch = 100;
+constexpr int kCohereTokensMax = 4096;  // of a document, where a call does not say
+constexpr size_t kDocumentIdBytesMax = 4096;
+
+// A text, as a string or as {"text": ...}, which may have an id, too.
 std::string ReadText(Fields* fields, std::string_view name, const OrderedJson& value) {
   const OrderedJson* text = &value;
-  if (value.is_object() && value.size() == 1 && value.contains("text")) text = &value["text"];
+  if (value.is_object() && value.contains("text")) {
+    text = &value["text"];
+    Fields item(value, StrCat(name, "."));
+    item.Any("text");
+    item.String("id", kDocumentIdBytesMax);
+    fields->Take(item.Finish());
+  }
   if (!text->is_string()) {
     fields->Fail(name, StrCat(name, " has an item that is ", TypeName(value),
                               "; it must be a text, or an object with a text"));
@@ -92,6 +103,28 @@ Result<RankCall> WithPairsBounded(RankCall call, std::string_view field) {
                          std::string(field));
 }
 
+// One query beside each document.
+Result<RankCall> Beside(std::string query, RankCall call) {
+  const size_t documents = call.texts.size();
+  for (size_t i = 0; i < documents; ++i) call.pairs.emplace_back(documents, i);
+  call.texts.push_back(std::move(query));
+  return WithPairsBounded(std::move(call), "documents");
+}
+
+size_t ReadTopN(Fields* fields) {
+  return static_cast<size_t>(fields->Int("top_n", 1, 1 << 30).value_or(1 << 30));
+}
+
+// The documents, the best first, as many as are wanted.
+std::vector<size_t> BestFirst(const RankCall& call, const std::vector<double>& scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  order.resize(std::min(order.size(), call.top_n));
+  return order;
+}
+
 }  // namespace
 
 Result<RankCall> ParseRerankCall(std::string_view body, const ModelFacts& model) {
@@ -100,19 +133,62 @@ Result<RankCall> ParseRerankCall(std::string_view body, const ModelFacts& model)
   ReadModel(&fields, model);
   RankCall call;
   ReadScorer(&fields, model, &call);
-  const std::optional<std::string> query = fields.String("query", kTextBytesMax);
-  if (!query || query->empty())
+  const OrderedJson* query = fields.Any("query");
+  if (query == nullptr || *query == "")
     fields.Fail("query", "query is missing or empty; it must be the text to search for");
+  std::string asked;
+  if (fields.ok()) asked = ReadText(&fields, "query", *query);
   call.texts = ReadTexts(&fields, "documents");
+  fields.OnlyValue("return_embeddings", false);
   call.truncate = ReadTruncate(&fields);
   call.return_documents = fields.Bool("return_documents").value_or(true);
-  call.top_n = static_cast<size_t>(fields.Int("top_n", 1, 1 << 30).value_or(1 << 30));
+  call.top_n = ReadTopN(&fields);
   ReadUser(&fields);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
-  const size_t documents = call.texts.size();
-  for (size_t i = 0; i < documents; ++i) call.pairs.emplace_back(documents, i);
-  call.texts.push_back(*query);
-  return WithPairsBounded(std::move(call), "documents");
+  return Beside(std::move(asked), std::move(call));
+}
+
+Result<RankCall> ParseCohereRerank(std::string_view body, const ModelFacts& model) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  ReadModel(&fields, model);
+  RankCall call;
+  ReadScorer(&fields, model, &call);
+  std::optional<std::string> query = fields.String("query", kTextBytesMax);
+  if (!query || query->empty())
+    fields.Fail("query", "query is missing or empty; it must be the text to search for");
+  const OrderedJson* documents = fields.Any("documents");
+  if (documents != nullptr && !documents->is_array())
+    fields.WrongType("documents", *documents, "a list of texts");
+  for (size_t i = 0; documents != nullptr && i < documents->size() && fields.ok(); ++i) {
+    if ((*documents)[i].is_string()) continue;
+    fields.Fail("documents", StrCat("documents has an item that is ", TypeName((*documents)[i]),
+                                    "; it must be a text"));
+  }
+  if (fields.ok()) call.texts = ReadTexts(&fields, "documents");
+  call.top_n = ReadTopN(&fields);
+  call.truncate = true;
+  call.document_tokens_max =
+      static_cast<size_t>(fields.Int("max_tokens_per_doc", 1, 1 << 30).value_or(kCohereTokensMax));
+  fields.Int("priority", 0, 999);  // no request waits for another one's answer
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  return Beside(*std::move(query), std::move(call));
+}
+
+Status CutDocuments(const Engine& engine, const std::atomic<bool>& gone, RankCall* call) {
+  if (!call->document_tokens_max) return OkStatus();
+  const size_t most = *call->document_tokens_max;
+  for (const auto& [query, document] : call->pairs) {
+    std::string* const text = &call->texts[document];
+    if (text->size() <= most) continue;  // a token has a byte or more
+    SLUICE_ASSIGN_OR_RETURN(
+        std::vector<int32_t> ids,
+        engine.Tokenize(text->substr(0, limits::kTokenizeBytesMax), false, false, &gone));
+    if (ids.size() <= most) continue;
+    ids.resize(most);
+    SLUICE_ASSIGN_OR_RETURN(*text, engine.Detokenize(ids, /*skip_special=*/false, &gone));
+  }
+  return OkStatus();
 }
 
 Result<RankCall> ParseScoreCall(std::string_view body, const ModelFacts& model) {
@@ -175,22 +251,32 @@ std::vector<double> ScoresOf(const RankCall& call, const std::vector<std::vector
 
 std::string RerankAnswer(const RankCall& call, const std::vector<double>& scores,
                          const Usage& usage, const std::string& id) {
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  order.resize(std::min(order.size(), call.top_n));
   OrderedJson results = OrderedJson::array();
-  for (const size_t i : order) {
+  for (const size_t i : BestFirst(call, scores)) {
     OrderedJson result{{"index", i}};
     if (call.return_documents) result["document"] = {{"text", call.texts[call.pairs[i].second]}};
     result["relevance_score"] = scores[i];
     results.push_back(std::move(result));
   }
   return DumpJson(OrderedJson{{"id", StrCat("rerank-", id)},
+                              {"object", "list"},
                               {"model", call.model},
                               {"usage", UsageOf(usage)},
                               {"results", std::move(results)}});
+}
+
+std::string CohereAnswer(const RankCall& call, const std::vector<double>& scores,
+                         const Usage& usage, const std::string& id) {
+  OrderedJson results = OrderedJson::array();
+  for (const size_t i : BestFirst(call, scores)) {
+    results.push_back(OrderedJson{{"index", i}, {"relevance_score", scores[i]}});
+  }
+  const size_t searches = (scores.size() + kDocumentsOfSearch - 1) / kDocumentsOfSearch;
+  OrderedJson meta{{"api_version", {{"version", "2"}}}};
+  meta["billed_units"] = {{"search_units", searches}};
+  meta["tokens"] = {{"input_tokens", usage.prompt_tokens}};
+  return DumpJson(
+      OrderedJson{{"id", id}, {"results", std::move(results)}, {"meta", std::move(meta)}});
 }
 
 std::string ScoreAnswer(const RankCall& call, const std::vector<double>& scores, const Usage& usage,

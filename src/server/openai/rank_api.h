@@ -3,6 +3,8 @@
 // they belong together, reads them as a pair. Pure functions.
 #pragma once
 
+#include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,14 +27,21 @@ struct RankCall {
   // Of /v1/rerank.
   size_t top_n = 0;  // the best, in this order
   bool return_documents = false;
+  std::optional<size_t> document_tokens_max;  // of each, behind which its end is left out
 };
 
 // Errors as those of ParseChatCall.
 Result<RankCall> ParseRerankCall(std::string_view body, const ModelFacts& model);
+// The same of Cohere's /v2/rerank.
+Result<RankCall> ParseCohereRerank(std::string_view body, const ModelFacts& model);
 Result<RankCall> ParseScoreCall(std::string_view body, const ModelFacts& model);
 
 // Of a call without pairs.
 Result<RankCall> ParseClassifyCall(std::string_view body, const ModelFacts& model);
+
+// Leaves out the ends of documents that are longer than the call has them. kCancelled soon after
+// `gone` has become true.
+Status CutDocuments(const Engine& engine, const std::atomic<bool>& gone, RankCall* call);
 
 // One request for each text, or for each pair where the model reads pairs.
 std::vector<Request> RequestsOf(const RankCall& call);
@@ -41,8 +50,10 @@ std::vector<Request> RequestsOf(const RankCall& call);
 // latter.
 std::vector<double> ScoresOf(const RankCall& call, const std::vector<std::vector<float>>& vectors);
 
-// As Jina's and Cohere's servers answer; `id` becomes a part of the answer's.
+// As Jina's server answers; `id` becomes a part of the answer's.
 std::string RerankAnswer(const RankCall& call, const std::vector<double>& scores,
+                         const Usage& usage, const std::string& id);
+std::string CohereAnswer(const RankCall& call, const std::vector<double>& scores,
                          const Usage& usage, const std::string& id);
 // As vLLM answers.
 std::string ScoreAnswer(const RankCall& call, const std::vector<double>& scores, const Usage& usage,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "server/fake_engine.h"
 
 namespace sluice::server {
 namespace {
@@ -30,6 +31,59 @@ TEST(RankApi, ADocumentIsATextOrAnObjectThatHasOne) {
   EXPECT_THAT(call.pairs, ElementsAre(Pair(2, 0), Pair(2, 1)));
   EXPECT_EQ(call.top_n, 1u);
   for (const Request& request : RequestsOf(call)) EXPECT_TRUE(request.embed);
+}
+
+TEST(RankApi, AQueryIsATextOrAnObject) {
+  const RankCall call = ParseRerankCall(
+                            R"({"query": {"text": "q"}, "documents": [{"text": "a", "id": "7"}],
+                                "return_embeddings": false})",
+                            kModel)
+                            .value();
+  EXPECT_THAT(call.texts, ElementsAre("a", "q"));
+}
+
+TEST(RankApi, CoheresForm) {
+  const RankCall call =
+      ParseCohereRerank(R"({"model": "tiny", "query": "q", "documents": ["a", "b"], "top_n": 1,
+                            "max_tokens_per_doc": 7, "priority": 3})",
+                        kModel)
+          .value();
+  EXPECT_THAT(call.pairs, ElementsAre(Pair(2, 0), Pair(2, 1)));
+  EXPECT_TRUE(call.truncate);
+  EXPECT_EQ(call.document_tokens_max, 7u);
+  const Json answer = Json::parse(CohereAnswer(call, {0.25, 0.5}, Tokens(9), "the-id"));
+  EXPECT_EQ(answer, Json::parse(R"({"id": "the-id",
+      "results": [{"index": 1, "relevance_score": 0.5}],
+      "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1},
+               "tokens": {"input_tokens": 9}}})"));
+  RankCall many = call;
+  many.top_n = 0;
+  EXPECT_EQ(Json::parse(CohereAnswer(many, std::vector<double>(101), {},
+                                     "x"))["meta"]["billed_units"]["search_units"],
+            2);
+  const std::pair<std::string, std::string> cases[] = {
+      {R"({"documents": ["a"]})", "query is missing"},
+      {R"({"query": "q"})", "documents is missing"},
+      {R"({"query": "q", "documents": "a"})", "documents is a string"},
+      {R"({"query": "q", "documents": [{"text": "a"}]})", "an item that is an object"},
+      {R"({"query": "q", "documents": ["a"], "max_tokens_per_doc": 0})", "max_tokens_per_doc"},
+      {R"({"query": "q", "documents": ["a"], "priority": 1000})", "priority"},
+      {R"({"query": "q", "documents": ["a"], "return_documents": true})", "return_documents"}};
+  for (const auto& [body, message] : cases)
+    EXPECT_THAT(ParseCohereRerank(body, kModel).status().message(), HasSubstr(message)) << body;
+}
+
+// The fake engine has a token per byte.
+TEST(RankApi, LongDocumentsAreCut) {
+  FakeEngine engine;
+  RankCall call = ParseCohereRerank(R"({"query": "a query", "documents": ["abcdef", "abc", "ab"],
+                            "max_tokens_per_doc": 3})",
+                                    kModel)
+                      .value();
+  ASSERT_TRUE(CutDocuments(engine, false, &call).ok());
+  EXPECT_THAT(call.texts, ElementsAre("abc", "abc", "ab", "a query"));
+  call.texts[0] = "abcdef";
+  EXPECT_EQ(CutDocuments(engine, true, &call).code(), StatusCode::kCancelled);
 }
 
 TEST(RankApi, OneTextIsScoredBesideAllOrEachBesideItsOwn) {

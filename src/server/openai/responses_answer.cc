@@ -16,7 +16,7 @@ ResponsesAnswer::ResponsesAnswer(const ApiCall& call, AnswerHead head, Responses
       asked_(std::move(asked)),
       owner_(std::move(owner)),
       store_(store),
-      id_(DrawPrivateId("resp_")) {}
+      id_(call.stream_id) {}
 
 std::string ResponsesAnswer::Typed(std::string_view type, OrderedJson fields) {
   OrderedJson json;

@@ -14,8 +14,8 @@ namespace sluice::server {
 
 class ResponsesAnswer : public AnswerFormat {
  public:
-  // `asked`: what was parsed, but for the call. `store` and `call` must outlive it; `owner`: whose
-  // the response will be.
+  // `asked`: what was parsed, but for the call, whose stream_id is the response's id. `store` and
+  // `call` must outlive it; `owner`: whose the response will be.
   ResponsesAnswer(const ApiCall& call, AnswerHead head, ResponsesCall asked, std::string owner,
                   ResponseStore* store);
 

@@ -262,6 +262,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
 
 void ReadStream(Fields* fields, ApiCall* call) {
   call->stream = fields->Bool("stream").value_or(false);
+  ReadResume(fields, call);
   if (const OrderedJson* object = fields->Object("stream_options")) {
     Fields options(*object, "stream_options.");
     options.Bool("include_obfuscation");

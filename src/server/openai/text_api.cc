@@ -95,7 +95,8 @@ Result<std::string> CountMessageTokens(const Engine& engine, const ModelFacts& m
   Fields fields(object);
   ReadModel(&fields, model);
   Request request;
-  ReadAnthropicFields(&fields, &request);
+  bool shows_thinking = true;
+  ReadAnthropicFields(&fields, &request, &shows_thinking);
   ReadAccepted(&fields, FieldPlace::kAnthropicRequest);
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   SLUICE_ASSIGN_OR_RETURN(const std::string text,

@@ -72,7 +72,7 @@ constexpr const char* kSharedFields = R"json(
         "grammar": {"$ref": "#/components/schemas/Rules"},
         "structural_tag": {"$ref": "#/components/schemas/StructuralTag"},
         "return_token_ids": {"type": ["boolean", "null"], "default": false,
-          "description": "Choices have token_ids, those of the answer"},
+          "description": "Choices have token_ids, those of the answer, and once prompt_token_ids"},
         @accepted_request@,
         "guided_choice": {"$ref": "#/components/schemas/Choice"},
         "structured_outputs": {"type": "object", "additionalProperties": false, "properties": {
@@ -121,11 +121,12 @@ constexpr const char* kChatFields = R"json(
           "exclude": {"type": "boolean", "description": "true: as include_reasoning false"},
           "summary": {"type": "string", "description": "Without effect"}}},
         "thinking_budget": {"type": "integer", "minimum": -1,
-          "description": "Tokens, behind which the thinking is ended; -1: no limit, but end_thinking may end it"},
+          "description": "Tokens, behind which the thinking is ended; -1: no limit"},
         "thinking_token_budget": {"type": "integer", "minimum": -1, "description": "thinking_budget"},
         "thinking_budget_tokens": {"type": "integer", "minimum": -1, "description": "thinking_budget"},
         "add_generation_prompt": {"type": "boolean", "default": true},
-        "continue_final_message": {"enum": [false]})json";
+        "continue_final_message": {"type": "boolean", "default": false,
+          "description": "The answer goes on with the last message, which is the assistant's"})json";
 
 constexpr const char* kSchemas = R"json(
     "ToolChoice": {"oneOf": [{"enum": ["none", "auto", "required"]},
@@ -161,7 +162,10 @@ constexpr const char* kSchemas = R"json(
           "id": {"type": "string"}, "index": {"type": "integer"}, "type": {"enum": ["function"]},
           "function": {"$ref": "#/components/schemas/FunctionCall"}}}},
       "reasoning_content": {"type": "string"}, "reasoning": {"type": "string"},
-      "thinking": {"type": "string"}, @accepted_message@}},
+      "thinking": {"type": "string"},
+      "prefix": {"type": "boolean", "default": false,
+        "description": "Of the last message, the assistant's: continue_final_message"},
+      "partial": {"type": "boolean", "default": false, "description": "prefix"}, @accepted_message@}},
     "Tool": {"type": "object", "required": ["type", "function"], "additionalProperties": false,
       "properties": {"type": {"enum": ["function"]}, "function": {"type": "object",
         "required": ["name"], "additionalProperties": false, "properties": {
@@ -187,12 +191,14 @@ constexpr const char* kSchemas = R"json(
       "finish_reason": {"enum": ["stop", "length", "timeout", null]},
       "stop_reason": {"type": ["string", "null"]}, "seed": {"type": "integer"},
       "token_ids": {"type": "array", "items": {"type": "integer"}},
+      "prompt_token_ids": {"type": "array", "items": {"type": "integer"}},
       "prompt_logprobs": {"type": "array"}}},
     "ChatCompletion": {"type": "object", "properties": {"id": {"type": "string"},
       "object": {"enum": ["chat.completion"]}, "created": {"type": "integer"},
       "model": {"type": "string"}, "system_fingerprint": {"type": "string"},
       "choices": {"type": "array", "items": {"$ref": "#/components/schemas/ChatChoice"}},
       "usage": {"$ref": "#/components/schemas/Usage"}, "seed": {"type": "integer"},
+      "prompt_token_ids": {"type": "array", "items": {"type": "integer"}},
       "prompt_logprobs": {"type": "array"}}},
     "Completion": {"type": "object", "properties": {"id": {"type": "string"},
       "object": {"enum": ["text_completion"]}, "created": {"type": "integer"},
@@ -238,35 +244,6 @@ constexpr const char* kSchemas = R"json(
       "maxItems": @documents_max@, "items": {"oneOf": [{"type": "string", "minLength": 1},
         {"type": "object", "required": ["text"], "additionalProperties": false,
           "properties": {"text": {"type": "string", "minLength": 1}}}]}}]},
-    "RerankRequest": {"type": "object", "required": ["query", "documents"], "additionalProperties": false,
-      "properties": {"model": {"type": "string"}, "query": {"type": "string", "minLength": 1},
-        "documents": {"$ref": "#/components/schemas/Texts"},
-        "top_n": {"type": "integer", "minimum": 1, "description": "The best; default: all"},
-        "return_documents": {"type": "boolean", "default": true},
-        "truncate": {"type": "boolean", "default": false}, "truncate_prompt_tokens": {"enum": [-1]},
-        "user": {"type": "string", "description": "Without effect"}}},
-    "Ranking": {"type": "object", "properties": {"id": {"type": "string"}, "model": {"type": "string"},
-      "usage": {"type": "object"}, "results": {"type": "array", "items": {"type": "object",
-        "properties": {"index": {"type": "integer"}, "relevance_score": {"type": "number"},
-          "document": {"type": "object", "properties": {"text": {"type": "string"}}}}}}}},
-    "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "additionalProperties": false,
-      "properties": {"model": {"type": "string"},
-        "text_1": {"$ref": "#/components/schemas/Texts"}, "text_2": {"$ref": "#/components/schemas/Texts"},
-        "truncate": {"type": "boolean", "default": false}, "truncate_prompt_tokens": {"enum": [-1]},
-        "user": {"type": "string", "description": "Without effect"}}},
-    "ClassifyRequest": {"type": "object", "required": ["input"], "additionalProperties": false,
-      "properties": {"model": {"type": "string"}, "input": {"$ref": "#/components/schemas/Texts"},
-        "truncate": {"type": "boolean", "default": false}, "truncate_prompt_tokens": {"enum": [-1]},
-        "user": {"type": "string", "description": "Without effect"}}},
-    "Classes": {"type": "object", "properties": {"id": {"type": "string"}, "object": {"enum": ["list"]},
-      "created": {"type": "integer"}, "model": {"type": "string"}, "usage": {"type": "object"},
-      "data": {"type": "array", "items": {"type": "object", "properties": {
-        "index": {"type": "integer"}, "label": {"type": "string"}, "num_classes": {"type": "integer"},
-        "probs": {"type": "array", "items": {"type": "number"}}}}}}},
-    "Scores": {"type": "object", "properties": {"id": {"type": "string"}, "object": {"enum": ["list"]},
-      "created": {"type": "integer"}, "model": {"type": "string"}, "usage": {"type": "object"},
-      "data": {"type": "array", "items": {"type": "object", "properties": {
-        "index": {"type": "integer"}, "object": {"enum": ["score"]}, "score": {"type": "number"}}}}}},
     "TokenizeRequest": {"type": "object", "additionalProperties": false, "properties": {
       "model": {"type": "string"},
       "prompt": {"type": "string", "maxLength": @tokenize_bytes_max@, "description": "Limited in bytes"},
@@ -359,14 +336,6 @@ std::string Paths() {
       ",\n",
       Post("/v1/embeddings", "Turns texts into vectors, by a model that embeds", "EmbeddingRequest",
            Content("Embeddings"), kTimed),
-      ",\n",
-      Post("/v1/rerank", "Orders documents by how near they are to a query", "RerankRequest",
-           Content("Ranking"), kTimed),
-      ",\n",
-      Post("/v1/score", "How near texts are to others", "ScoreRequest", Content("Scores"), kTimed),
-      ",\n",
-      Post("/v1/classify", "Gives each text a label, by a model that classifies", "ClassifyRequest",
-           Content("Classes"), kTimed),
       ",\n",
       Post("/v1/chat/completions/control",
            "Ends an answer that is running where it stands, as a stop string would, or its "
@@ -553,8 +522,8 @@ std::string OpenApiDocument() {
   std::string paths = Paths(), schemas = kSchemas;
   for (const OpenApiPart& part :
        {AnthropicPart(), LlamaPart(StrCat(SamplingSchema(), kSharedFields, ",@limits_completion@")),
-        OllamaPart(), ResponsesPart(), BatchesPart(), TimelinePart(), ModelsPart(),
-        ProfilePart()}) {
+        OllamaPart(), ResponsesPart(), BatchesPart(), TimelinePart(), ModelsPart(), ProfilePart(),
+        RankPart()}) {
     paths += StrCat(",", part.paths);
     schemas += StrCat(",", part.schemas);
   }

@@ -27,19 +27,30 @@ constexpr const char* kPromptFields = R"json(
         "messages": {"type": "array", "minItems": 1, "maxItems": @messages_max@, "items":
           {"$ref": "#/components/schemas/AnthropicTurn"}},
         "tools": {"type": "array", "maxItems": @tools_max@, "items": {"type": "object",
-          "required": ["name", "input_schema"], "additionalProperties": false, "properties": {
-            "type": {"enum": ["custom", null]}, "name": {"type": "string", "minLength": 1},
+          "required": ["name"], "additionalProperties": false, "properties": {
+            "type": {"enum": ["custom", "bash_20241022", "bash_20250124", "text_editor_20250429",
+              "text_editor_20250728", "memory_20250818", null],
+              "description": "All but custom have no input_schema: the model is told what they take"},
+            "max_characters": {"type": "integer", "minimum": 1, "description": "Without effect"},
+            "name": {"type": "string", "minLength": 1},
             "description": {"type": "string"}, "input_schema": {"type": "object"},
             "strict": {"type": "boolean"}, @accepted_anthropic_tool@}}},
         "tool_choice": {"type": "object", "required": ["type"], "additionalProperties": false,
           "properties": {"type": {"enum": ["auto", "any", "tool", "none"]}, "name": {"type": "string"},
             "disable_parallel_tool_use": {"type": "boolean", "default": false}}},
         "thinking": {"type": "object", "required": ["type"], "additionalProperties": false,
-          "properties": {"type": {"enum": ["enabled", "disabled", "adaptive"],
-              "description": "Sets the template's enable_thinking, but for adaptive"},
+          "properties": {"type": {"enum": ["enabled", "disabled", "adaptive", "between_tools"],
+              "description": "Sets the template's enable_thinking, but for the last two"},
             "budget_tokens": {"type": "integer", "minimum": 0,
               "description": "Behind so many tokens the thinking is ended"},
-            "display": {"type": "string", "description": "Without effect"}}},
+            "block_binding": {"type": "object", "description": "Without effect"},
+            "display": {"type": "string",
+              "description": "omitted: blocks of thinking have no text. Else without effect"}}},
+        "context_management": {"type": "object", "additionalProperties": false, "properties": {
+          "edits": {"type": "array", "maxItems": 16, "items": {"type": "object",
+            "required": ["type"], "properties": {"type": {"type": "string",
+              "description": "clear_thinking_20251015 leaves out what was thought before the last keep.value messages that think; clear_tool_uses and compact have no effect"},
+              "keep": {}}}}}},
         "output_config": {"type": "object", "additionalProperties": false, "properties": {
           "effort": {"type": "string", "description": "The template's reasoning_effort"},
           "format": {"$ref": "#/components/schemas/FlatFormat"}}},
@@ -51,7 +62,9 @@ constexpr const char* kMessagesOnly = R"json(,
         "stop_sequences": {"type": "array", "maxItems": @stops_max@, "items":
           {"type": "string", "minLength": 1, "maxLength": @stop_bytes_max@}},
         "seed": {"type": "integer", "description": "-1: drawn"},
-        "stream": {"type": "boolean", "default": false})json";
+        "stream": {"type": "boolean", "default": false},
+        "resume_seconds": {"type": "integer", "minimum": 1, "maximum": @resume_seconds_max@,
+          "description": "Of a stream: it goes on so long without its client, which may come back to GET /v1/streams"})json";
 
 constexpr const char* kSchemas = R"json(
     "AnthropicText": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": @parts_max@,

@@ -19,6 +19,7 @@ OpenApiPart ModelsPart();
 OpenApiPart LlamaPart(const std::string& shared_fields);
 OpenApiPart OllamaPart();
 OpenApiPart ProfilePart();
+OpenApiPart RankPart();
 OpenApiPart ResponsesPart();
 OpenApiPart TimelinePart();
 

@@ -14,9 +14,15 @@ constexpr const char* kPaths = R"json(
         "text/event-stream": {"schema": {"type": "string"}}}}, @errors@}}},
     "/v1/responses/{id}": {
       "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
-      "get": {"summary": "A response of this key that is stored",
-        "responses": {"200": {"description": "Done", "content": {"application/json": {
-          "schema": {"$ref": "#/components/schemas/Response"}}}}, @errors@}},
+      "get": {"summary": "A response of this key that is stored, or its stream",
+        "parameters": [
+          {"name": "stream", "in": "query", "schema": {"type": "boolean", "default": false},
+            "description": "The rest of its stream, whose request had resume_seconds"},
+          {"name": "starting_after", "in": "query", "schema": {"type": "integer", "minimum": 0},
+            "description": "The sequence_number of the last event that came; else all of the stream"}],
+        "responses": {"200": {"description": "Done", "content": {
+          "application/json": {"schema": {"$ref": "#/components/schemas/Response"}},
+          "text/event-stream": {"schema": {"type": "string"}}}}, @errors@}},
       "delete": {"summary": "Forgets such a response",
         "responses": {"200": {"description": "Done", "content": {"application/json": {"schema":
           {"type": "object", "properties": {"id": {"type": "string"},
@@ -66,6 +72,8 @@ constexpr const char* kSchemas = R"json(
         "max_output_tokens": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer", "description": "-1: drawn"},
         "stream": {"type": "boolean", "default": false},
+        "resume_seconds": {"type": "integer", "minimum": 1, "maximum": @resume_seconds_max@,
+          "description": "Of a stream: it goes on so long without its client, which may come back to GET /v1/streams, or to the response's own path"},
         "stream_options": {"type": "object", "additionalProperties": false, "properties": {
           "include_obfuscation": {"type": "boolean", "description": "Without effect"}}},
         "tools": {"type": "array", "maxItems": @tools_max@, "items": {"type": "object",

@@ -29,6 +29,9 @@ class OutputParser {
   // The answer ends here; nothing is held back any more.
   void Finish(TextDelta* delta);
   bool called() const { return parts_.calls() > 0; }
+  // Within the thinking; behind it, or where there is none.
+  bool thinks() const { return state_ == State::kThinking; }
+  bool answers() const { return state_ == State::kAnswer; }
   // All that is wanted has come: the one call.
   bool done() const { return parts_.wanted().one_call && called() && !parts_.in_call(); }
 
