@@ -9,6 +9,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "engine/tagged_parameters.h"
+#include "engine/written_arguments.h"
 #include "text/json_schema.h"
 
 namespace sluice::engine {
@@ -28,7 +29,9 @@ Status CannotHold(const OrderedJson& function, const Status& why) {
 // The function with what its arguments are held to.
 Result<text::CallableTool> CallableFunction(const OrderedJson& function,
                                             const text::ToolSchemas& kinds,
-                                            const text::ParameterShape* tags) {
+                                            const text::CallShape& shape,
+                                            const text::SpecialMark& special) {
+  const text::ParameterShape* const tags = shape.parameters;
   text::CallableTool tool;
   tool.name = function["name"].get<std::string>();
   const auto found = function.find("parameters");
@@ -43,6 +46,10 @@ Result<text::CallableTool> CallableFunction(const OrderedJson& function,
     auto parameters = TaggedParameters(*held, kinds, tool.name, *tags);
     status = parameters.status();
     if (parameters.ok()) tool.parameters = *std::move(parameters);
+  } else if (held.ok() && shape.form != nullptr) {
+    auto written = WrittenArguments(*held, *shape.form, special);
+    status = written.status();
+    if (written.ok()) tool.written = *std::move(written);
   } else if (held.ok()) {
     // As the client wrote it: the grammar rewrites it.
     tool.schema = schema;
@@ -51,6 +58,11 @@ Result<text::CallableTool> CallableFunction(const OrderedJson& function,
   if (IsStrict(function)) return CannotHold(function, status);
   tool.schema = {{"type", "object"}};
   if (tags != nullptr) tool.parameters = AnyTaggedParameters(*tags);
+  if (shape.form != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(const OrderedJson any,
+                            text::RewriteSchema(DumpJson(tool.schema), /*closed=*/true));
+    SLUICE_ASSIGN_OR_RETURN(tool.written, WrittenArguments(any, *shape.form, special));
+  }
   return tool;
 }
 
@@ -72,17 +84,19 @@ Result<std::vector<OrderedJson>> FunctionsOf(const Request& request) {
 // Those that the answer may call: the one that tool_choice names, or all.
 Result<std::vector<text::CallableTool>> CallableTools(const Request& request,
                                                       const std::vector<OrderedJson>& functions,
-                                                      const text::ParameterShape* tags) {
+                                                      const text::CallShape& shape,
+                                                      const text::SpecialMark& special) {
   const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
   text::ToolSchemas kinds;  // which values between tags alone need
-  if (tags != nullptr && chat != nullptr) {
+  if (shape.parameters != nullptr && chat != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(kinds, text::ToolSchemas::Make(chat->tools_json));
   }
   const std::string& wanted = request.tool_choice.tool;
   std::vector<text::CallableTool> callable;
   for (const OrderedJson& function : functions) {
     if (!wanted.empty() && function["name"] != wanted) continue;
-    SLUICE_ASSIGN_OR_RETURN(text::CallableTool tool, CallableFunction(function, kinds, tags));
+    SLUICE_ASSIGN_OR_RETURN(text::CallableTool tool,
+                            CallableFunction(function, kinds, shape, special));
     callable.push_back(std::move(tool));
   }
   return callable;
@@ -106,8 +120,12 @@ Result<bool> HoldToCalls(const text::OutputFormat& output, const text::Tokenizer
   }
   const auto family = output.HeldCalls();
   if (!family.ok()) return family.status();
+  const text::SpecialMark special = [&](std::string_view mark) {
+    const text::TokenId id = tokenizer.Find(mark);
+    return id >= 0 && tokenizer.IsSpecial(id) ? id : -1;
+  };
   SLUICE_ASSIGN_OR_RETURN(const std::vector<text::CallableTool> tools,
-                          CallableTools(*request, functions, (*family)->shape->parameters));
+                          CallableTools(*request, functions, *(*family)->shape, special));
   if (tools.empty()) {
     return InvalidArgument(choice.tool.empty()
                                ? std::string("tool_choice requires a call, and there are no tools")
@@ -116,10 +134,6 @@ Result<bool> HoldToCalls(const text::OutputFormat& output, const text::Tokenizer
                            "tool_choice");
   }
   for (const auto& tool : tools) SLUICE_RETURN_IF_ERROR(text::CheckToolName(tool.name));
-  const auto special = [&](std::string_view mark) {
-    const text::TokenId id = tokenizer.Find(mark);
-    return id >= 0 && tokenizer.IsSpecial(id) ? id : -1;
-  };
   request->grammar = text::CallGrammar(*(*family)->shape, (*family)->marks, tools, choice.required,
                                        request->parsing.one_call || !choice.tool.empty(), special);
   return true;

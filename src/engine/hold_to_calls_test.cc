@@ -25,6 +25,15 @@ constexpr const char* kTools = R"([{"type": "function", "function": {"name": "ge
     "days": {"enum": [3]}}, "required": ["city", "days"]}}},
   {"type": "function", "function": {"name": "now"}}])";
 
+constexpr const char* kFormTools =
+    R"([{"type": "function", "function": {"name": "f", "strict": true,
+    "parameters": {"type": "object", "properties": {"s": {"type": "string"},
+      "b": {"type": "boolean"}, "n": {"type": ["null", "number"]},
+      "l": {"type": "array", "items": {"enum": ["x", true, null, 1.5]}},
+      "o": {"type": "object", "properties": {"k k": {"type": "integer"}},
+            "additionalProperties": {"type": "boolean"}}},
+      "required": ["s"], "additionalProperties": false}}}])";
+
 class HoldToCallsTest : public ::testing::Test {
  protected:
   static Request Asking(bool required, std::string tool = {}, const std::string& tools = kTools) {
@@ -44,10 +53,11 @@ class HoldToCallsTest : public ::testing::Test {
     EXPECT_TRUE(compiled.ok()) << compiled.status().message() << request.grammar.text;
     return compiled.ok() ? *compiled : nullptr;
   }
-  // An answer that fits: any of the bytes that may come, until it may end.
-  std::string Draw(const text::CompiledGrammar& grammar, uint32_t seed) const {
+  // An answer that fits and begins so: any of the bytes that may come, until it may end.
+  std::string Draw(const text::CompiledGrammar& grammar, uint32_t seed,
+                   std::string text = "") const {
     const auto walk = grammar.Walk(false);
-    std::string text;
+    for (const char c : text) EXPECT_TRUE(walk->Go(static_cast<unsigned char>(c))) << text;
     for (uint32_t i = 0; i < 2000 && !walk->complete(); ++i) {
       std::vector<uint32_t> words((static_cast<size_t>(vocab_) + 31) / 32);
       walk->AllowTokens(words);
@@ -65,6 +75,11 @@ class HoldToCallsTest : public ::testing::Test {
     return text;
   }
 
+  // What random bytes would not come out of again: a message of thinking.
+  static std::string BeginOfCalls(const text::CallFamily& family) {
+    return family.shape->message_end.empty() ? "" : std::string(family.shape->call_begin);
+  }
+
   const std::shared_ptr<const text::Tokenizer> tokenizer_ = text::ByteTokenizer();
   const int vocab_ = tokenizer_->vocab_size();
   text::GrammarCompiler compiler_{tokenizer_, vocab_, {text::kEndOfAnswer}};
@@ -76,17 +91,13 @@ TEST_F(HoldToCallsTest, WhatTheGrammarOfAFamilyLetsThroughItsParserReads) {
     SCOPED_TRACE(family.name);
     Request request = Asking(true, "get_weather");
     const auto holds = Hold(family.name, &request);
-    EXPECT_EQ(holds.ok(), family.shape != nullptr);
-    if (!holds.ok()) {
-      EXPECT_THAT(holds.status().message(), HasSubstr("cannot be held to calls"));
-      continue;
-    }
+    ASSERT_TRUE(holds.ok()) << holds.status().message();
     ++held;
     const auto grammar = Compile(request);
     ASSERT_NE(grammar, nullptr);
     const text::Parsing parsing(family.name, "none", kTools);
     for (uint32_t seed = 0; seed < 3; ++seed) {
-      const std::string text = Draw(*grammar, seed);
+      const std::string text = Draw(*grammar, seed, BeginOfCalls(family));
       const text::Taken taken = parsing.Take(std::vector<std::string_view>{text});
       EXPECT_EQ(taken.text, "") << text;
       ASSERT_EQ(taken.calls.size(), 1u) << text;
@@ -96,7 +107,7 @@ TEST_F(HoldToCallsTest, WhatTheGrammarOfAFamilyLetsThroughItsParserReads) {
           << text;
     }
   }
-  EXPECT_EQ(held, 19);
+  EXPECT_EQ(held, 24);
 }
 
 TEST_F(HoldToCallsTest, ARequiredCallIsOfAnyToolAndTheirNumberIsFreeUnlessOneIsWanted) {
@@ -161,7 +172,6 @@ TEST_F(HoldToCallsTest, TheArgumentsOfAStrictToolFitItsSchemaInEveryFamily) {
       "required": ["a", "s", "l", "d", "n", "m", "i"], "additionalProperties": false}}}])";
   const std::regex s("[ab<]?c"), l("[^\"\\\\]*"), d("[0-9]{4}-[0-9]{2}-[0-9]{2}"), n("[0-9]");
   for (const text::CallFamily& family : text::CallFamilies()) {
-    if (family.shape == nullptr) continue;
     SCOPED_TRACE(family.name);
     Request request = Asking(true, "f", tools);
     const auto holds = Hold(family.name, &request);
@@ -170,7 +180,7 @@ TEST_F(HoldToCallsTest, TheArgumentsOfAStrictToolFitItsSchemaInEveryFamily) {
     ASSERT_NE(grammar, nullptr);
     const text::Parsing parsing(family.name, "none", tools.c_str());
     for (uint32_t seed = 0; seed < 12; ++seed) {
-      const std::string text = Draw(*grammar, seed);
+      const std::string text = Draw(*grammar, seed, BeginOfCalls(family));
       const text::Taken taken = parsing.Take(std::vector<std::string_view>{text});
       ASSERT_EQ(taken.calls.size(), 1u) << text;
       const Json value = Json::parse(taken.calls[0].second, nullptr, false);
@@ -388,6 +398,143 @@ TEST_F(HoldToCallsTest, ValuesBetweenTagsAreOfTheKindsThatTheirSchemasPermit) {
   }
 }
 
+// What a grammar of another form lets through, and what its parser makes of it.
+TEST_F(HoldToCallsTest, FormsOfTheirOwnHoldWhatTheyCanWrite) {
+  struct Case {
+    const char* family;
+    std::string text;
+    const char* arguments;  // null: the grammar does not let it through
+  };
+  const std::string call = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>";
+  const std::string lfm = "<|tool_call_start|>[f(", lfm_end = ")]<|tool_call_end|>";
+  const std::string gemma = "<|tool_call>call:f{", gemma_end = "}<tool_call|>";
+  const std::string function = "<start_function_call>call:f{",
+                    function_end = "}<end_function_call>";
+  const Case cases[] = {
+      {"llama_pythonic", "[f(s=\"it's\", b=True, n=None, l=['x', True, None, 1.5])]",
+       R"({"s": "it's", "b": true, "n": null, "l": ["x", true, null, 1.5]})"},
+      {"llama_pythonic", R"([f(s='\'a"\n\u00e9', n=-1e5, o={'k k': 3, "z": False})])",
+       R"({"s": "'a\"\né", "n": -1e5, "o": {"k k": 3, "z": false}})"},
+      {"llama_pythonic", "[f(s='', b=true)]", nullptr},
+      {"llama_pythonic", "[f(b=True)]", nullptr},
+      {"llama_pythonic", "[f(s='', o={'k k': True})]", nullptr},
+      {"llama_pythonic", "[f(s='', l=['y'])]", nullptr},
+      {"llama_pythonic", R"([f(s='\x41')])", nullptr},
+      {"lfm2", lfm + "s=\"a, b)\"" + lfm_end, R"j({"s": "a, b)"})j"},
+      {"lfm2", lfm + "s='a', n=" + std::string(400, '7') + lfm_end,
+       R"({"s": "a", "n": 7.777777777777777e399})"},
+      {"gemma4", gemma + "s:<|\"|>a < \"b\"\n\\<|<|\"|>,b:true,n:null" + gemma_end,
+       R"({"s": "a < \"b\"\n\\<|", "b": true, "n": null})"},
+      {"gemma4",
+       gemma + "s:<|\"|><|\"|>,l:[<|\"|>x<|\"|>,true,1.5],o:{<|\"|>k k<|\"|>:3," +
+           "<|\"|>z\xC3\xA9<|\"|>:false}" + gemma_end,
+       R"({"s": "", "l": ["x", true, 1.5], "o": {"k k": 3, "zé": false}})"},
+      {"gemma4", gemma + "s:\"a\"" + gemma_end, nullptr},
+      {"gemma4", gemma + "s:<|\"|>a<|\"|>b<|\"|>" + gemma_end, nullptr},
+      {"gemma4", gemma + "s:<|\"|><|\"|>,o:{<|\"|>a:b<|\"|>:true}" + gemma_end, nullptr},
+      {"functiongemma", function + "s:<escape>a<b<escape>,o:{}" + function_end,
+       R"({"s": "a<b", "o": {}})"},
+      {"harmony", call + R"({"s":"a<b < <\n|","b":true})", R"({"s": "a<b < <\n|", "b": true})"},
+      {"harmony", call + R"({"s":"<|end|>"})", nullptr},
+      {"harmony", call + R"({"s":"<<|"})", nullptr},
+      {"harmony", call + R"({"s":"\u003c|end|>"})", R"({"s": "<|end|>"})"},
+      {"harmony",
+       "<|channel|>analysis<|message|>I <b>think</b>.<|end|><|start|>assistant" + call +
+           R"({"s":""})",
+       R"({"s": ""})"},
+      {"harmony", "<|channel|>final<|message|>No.", nullptr}};
+  for (const Case& held : cases) {
+    SCOPED_TRACE(std::string(held.family) + held.text);
+    Request request = Asking(true, "f", kFormTools);
+    const auto holds = Hold(held.family, &request);
+    ASSERT_TRUE(holds.ok()) << holds.status().message();
+    const auto grammar = Compile(request);
+    ASSERT_NE(grammar, nullptr);
+    EXPECT_EQ(text::Fits(*grammar, vocab_, held.text), held.arguments != nullptr);
+    if (held.arguments == nullptr) continue;
+    const text::Parsing parsing(held.family, "none", kFormTools);
+    const text::Taken taken = parsing.Take(std::vector<std::string_view>{held.text});
+    ASSERT_EQ(taken.calls.size(), 1u);
+    const Json expected = Json::parse(held.arguments, nullptr, false);
+    if (expected.is_discarded()) {  // a number that no double holds
+      EXPECT_THAT(taken.calls[0].second, HasSubstr(std::string(400, '7')));
+    } else {
+      EXPECT_EQ(Json::parse(taken.calls[0].second, nullptr, false), expected)
+          << taken.calls[0].second;
+    }
+  }
+}
+
+TEST_F(HoldToCallsTest, StrictToolsOfFormsOfTheirOwnLeaveTheAnswerToBeText) {
+  const std::string tools =
+      R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters": {
+        "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}])";
+  struct Case {
+    const char* family;
+    std::vector<std::string> fit, break_;
+  };
+  const std::string call = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>";
+  const std::string think = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+  const Case cases[] = {
+      {"llama_pythonic",
+       {"It is [noon].", "[f(a=1)]", "[f(a=1), f(a=2)]"},
+       {"[f(a='1')]", "[f()]", "[noon]", "No <|python_start|>"}},
+      {"lfm2",
+       {"It is [noon].", "Well. <|tool_call_start|>[f(a=1)]<|tool_call_end|>"},
+       {"<|tool_call_start|>[f()]<|tool_call_end|>"}},
+      {"gemma4",
+       {"It is {noon}.",
+        "So: <|tool_call>call:f{a:1}<tool_call|><|tool_call>call:f{a:2}<tool_call|>"},
+       {"<|tool_call>call:f{}<tool_call|>"}},
+      {"functiongemma",
+       {"It is.", "<start_function_call>call:f{a:1}<end_function_call>"},
+       {"<start_function_call>call:f{a:<escape>1<escape>}<end_function_call>"}},
+      {"harmony",
+       {think + "<|channel|>final<|message|>Yes.", call + "{\"a\":1}", think + call + "{\"a\":1}",
+        think + "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant" + call +
+            "{\"a\":1}"},
+       {call + "{}", "Yes.", think}}};
+  for (const Case& held : cases) {
+    Request request = Asking(false, "", tools);
+    ASSERT_TRUE(*Hold(held.family, &request));
+    const auto grammar = Compile(request);
+    ASSERT_NE(grammar, nullptr);
+    for (const auto& text : held.fit) {
+      EXPECT_TRUE(text::Fits(*grammar, vocab_, text)) << held.family << text;
+    }
+    for (const auto& text : held.break_) {
+      EXPECT_FALSE(text::Fits(*grammar, vocab_, text)) << held.family << text;
+    }
+  }
+}
+
+TEST_F(HoldToCallsTest, WhatAFormCannotWriteIsNamed) {
+  const auto refusal = [&](const char* family, const std::string& schema) {
+    Request request = Asking(true, "",
+                             StrCat(R"([{"function": {"name": "f", "strict": true,
+        "parameters": )",
+                                    schema, "}}]"));
+    const auto held = Hold(family, &request);
+    return held.ok() ? "" : held.status().message();
+  };
+  const auto with = [](std::string_view name, std::string_view part) {
+    return StrCat(R"({"type": "object", "properties": {")", name, R"(": )", part, "}}");
+  };
+  EXPECT_THAT(refusal("lfm2", with("a b", "true")), HasSubstr("has a name that is no argument's"));
+  EXPECT_THAT(refusal("lfm2", R"({"type": "object", "propertyNames": {"pattern": "^a"}})"),
+              HasSubstr("propertyNames"));
+  EXPECT_THAT(refusal("lfm2", R"({"type": "array"})"), HasSubstr("no object"));
+  EXPECT_THAT(refusal("gemma4", with("a:b", "true")), HasSubstr("a colon"));
+  EXPECT_THAT(refusal("functiongemma", with("a", R"({"const": "<escape>"})")),
+              HasSubstr("has <escape> in it"));
+  EXPECT_THAT(refusal("gemma4", with("a", R"({"type": "string", "pattern": "^<$"})")),
+              HasSubstr("cannot be written"));
+  EXPECT_EQ(refusal("gemma4", with("a b", R"({"const": {"b": ["<"]}})")), "");
+  EXPECT_EQ(refusal("harmony", with("a", R"({"const": "<|end|>"})")), "");
+  EXPECT_EQ(refusal("harmony", R"({"const": {"a": 1}})"), "");
+  EXPECT_EQ(refusal("lfm2", R"({"enum": [{"a": 1}, 2]})"), "");
+}
+
 TEST_F(HoldToCallsTest, NothingIsHeldWhereNothingAsksForIt) {
   Request request = Asking(false);
   EXPECT_FALSE(*Hold("hermes", &request));
@@ -403,17 +550,16 @@ TEST_F(HoldToCallsTest, WhatCannotBeHeldToIsNamed) {
   };
   EXPECT_THAT(refusal(Asking(true, "then")), HasSubstr("not among tools"));
   EXPECT_THAT(refusal(Asking(true, "", "")), HasSubstr("there are no tools"));
-  EXPECT_THAT(refusal(Asking(true), "harmony"), HasSubstr("--tool-parser"));
   EXPECT_THAT(refusal(Asking(true), "none"), HasSubstr("--tool-parser"));
   EXPECT_THAT(refusal(Asking(true, "", R"([{"function": {"name": "a\"b"}}])")),
               HasSubstr("has a name"));
   Request both = Asking(true);
   both.choice = {"yes"};
   EXPECT_THAT(refusal(both), HasSubstr("send one of them"));
-  const std::string unheld = R"("parameters": {"type": "array", "contains": {}}}}])";
+  const std::string unheld = R"("parameters": {"type": "array", "uniqueItems": true}}}])";
   EXPECT_THAT(
       refusal(Asking(false, "", R"([{"function": {"name": "f", "strict": true, )" + unheld)),
-      HasSubstr("contains"));
+      HasSubstr("uniqueItems"));
   // A tool that is not strict may then have any arguments.
   Request loose = Asking(true, "", R"([{"function": {"name": "f", )" + unheld);
   EXPECT_TRUE(*Hold("hermes", &loose));

@@ -93,6 +93,7 @@ class Builder {
   // Of an argument, with the parts that it refers to. Once copied_ is above its limit, not of use.
   OrderedJson Json(const OrderedJson& part) {
     OrderedJson schema = part;
+    if (schema_.contains(text::kExtendedMember)) schema[text::kExtendedMember] = true;
     for (const std::string_view name : NamesIn(part)) {
       const DefinedPart& defined = definitions_.find(name)->second;
       if ((copied_ += defined.values) > kCopiedValuesMax) break;
@@ -178,8 +179,8 @@ Result<OrderedJson> Builder::Text(const std::string& name, const OrderedJson& st
 
 bool Builder::IsText(const std::string& name, const std::string& text) const {
   if (told_apart() || kinds_.KindOf(tool_, name) == Kind::kText) return true;
-  const auto parsed = ParseJson(text::JsonSpelling(text), "value");
-  return !parsed.ok() || parsed->is_string() || kinds_.IsText(tool_, name, text, *parsed);
+  const auto parsed = text::ReadWrittenValue(text::JsonSpelling(text));
+  return !parsed || parsed->is_string() || kinds_.IsText(tool_, name, text, *parsed);
 }
 
 Status Builder::AddListed(const std::string& name, const std::vector<const OrderedJson*>& values,
@@ -267,16 +268,18 @@ Result<std::vector<text::TaggedParameter>> Builder::Run() {
     parameter.required = std::find(required.begin(), required.end(), name) != required.end();
     parameters.push_back(std::move(parameter));
   }
-  // Others beside names are left out, as they are of JSON objects that do not say.
   const OrderedJson others = root.value("additionalProperties", OrderedJson(false));
-  if (!parameters.empty() || others == false) return parameters;
-  for (const char* keyword : {"propertyNames", "minProperties", "maxProperties"}) {
-    if (root.contains(keyword)) {
+  for (const char* keyword :
+       {"propertyNames", "patternProperties", "minProperties", "maxProperties"}) {
+    if (root.contains(keyword) &&
+        (keyword != std::string_view("propertyNames") || parameters.empty())) {
       return InvalidArgument(
           StrCat("the keyword \"", keyword, "\" is not supported of arguments between tags"),
           "tools");
     }
   }
+  // Others beside names are left out, as they are of JSON objects that do not say.
+  if (!parameters.empty() || others == false) return parameters;
   SLUICE_ASSIGN_OR_RETURN(text::TaggedParameter other, Parameter("", others));
   parameters.push_back(std::move(other));
   return parameters;

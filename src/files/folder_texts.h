@@ -12,6 +12,7 @@
 namespace sluice::files {
 
 inline constexpr size_t kTemplateBytesMax = 1u << 20;
+inline constexpr size_t kTokenizerBytesMax = 128u << 20;
 inline constexpr size_t kConfigBytesMax = 16u << 20;
 inline constexpr char kTokenizerConfigName[] = "tokenizer_config.json";
 

@@ -11,6 +11,7 @@
 #include "base/str_cat.h"
 #include "files/config_check.h"
 #include "files/folder_texts.h"
+#include "files/folder_tokenizer.h"
 #include "files/gguf.h"
 #include "files/hf_quantization.h"
 #include "files/joined_tensors.h"
@@ -26,13 +27,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kTokenizerBytesMax = 128u << 20;
-constexpr char kTokenizerName[] = "tokenizer.json";
 constexpr char kTemplateSuffix[] = ".jinja";
 
 bool IsFolder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
+}
+
+Status ReadTokenizer(const fs::path& folder, ModelFiles* model) {
+  SLUICE_ASSIGN_OR_RETURN(const std::string config,
+                          ReadOptional(folder / kTokenizerConfigName, kConfigBytesMax));
+  SLUICE_ASSIGN_OR_RETURN(model->tokenizer, ReadFolderTokenizer(folder, config));
+  SLUICE_ASSIGN_OR_RETURN(model->chat_template, ReadFolderTemplate(folder, config));
+  return OkStatus();
 }
 
 Status ReadTokenizerJson(const fs::path& path, ModelFiles* model) {
@@ -88,7 +95,7 @@ Status ReadFolder(const fs::path& folder, ModelFiles* model) {
   }
   SLUICE_RETURN_IF_ERROR(ReadSentenceTransformers(folder.string(), &model->config));
   SLUICE_ASSIGN_OR_RETURN(model->generation_defaults, GenerationDefaultsFromJson(generation));
-  SLUICE_RETURN_IF_ERROR(ReadTokenizerJson(folder / kTokenizerName, model));
+  SLUICE_RETURN_IF_ERROR(ReadTokenizer(folder, model));
   SLUICE_RETURN_IF_ERROR(ReadReranker(folder.string(), model->tokenizer, &model->config));
   SLUICE_ASSIGN_OR_RETURN(model->tensors, OpenTensors(folder, model->config));
   model->config.dtype = MostCommonDType(model->tensors->tensors());
@@ -126,7 +133,7 @@ Result<ModelFiles> OpenText(const std::string& path) {
   if (IsSyntheticPath(path)) {
     SLUICE_ASSIGN_OR_RETURN(model.tokenizer, SyntheticTokenizer(path));
   } else if (IsFolder(path)) {
-    status = ReadTokenizerJson(fs::path(path) / kTokenizerName, &model);
+    status = ReadTokenizer(path, &model);
   } else if (path.ends_with(kTemplateSuffix)) {
     SLUICE_ASSIGN_OR_RETURN(model.chat_template, ReadTextFile(path, kTemplateBytesMax));
   } else if (path.ends_with(".json")) {

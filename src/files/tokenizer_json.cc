@@ -12,6 +12,7 @@
 #include "files/tokenizer_data.h"
 #include "files/tokenizer_end.h"
 #include "files/tokenizer_json_steps.h"
+#include "files/tokenizer_parts.h"
 
 namespace sluice::files {
 namespace {
@@ -39,8 +40,23 @@ class Reader {
         ReadTextSteps(member("pre_tokenizer"), "the pre-tokenizer", &data_.pre_tokenizers));
     SLUICE_RETURN_IF_ERROR(ReadTextSteps(member("decoder"), "the decoder", &data_.decoders));
     SLUICE_RETURN_IF_ERROR(ReadModel(member("model")));
-    SLUICE_RETURN_IF_ERROR(ReadAddedTokens(member("added_tokens")));
-    SLUICE_RETURN_IF_ERROR(ReadPostProcessor(member("post_processor"), &data_));
+    return Complete(member("added_tokens"), member("post_processor"), config);
+  }
+
+  Result<TokenizerData> Complete(TokenizerParts parts) {
+    data_ = std::move(parts.data);
+    taken_.assign(data_.pieces.size(), true);
+    for (size_t id = 0; id < data_.pieces.size(); ++id) {
+      ids_.emplace(data_.pieces[id], static_cast<int32_t>(id));
+    }
+    return Complete(parts.added, parts.post_processor, parts.config);
+  }
+
+ private:
+  Result<TokenizerData> Complete(const Json& added, const Json& post_processor,
+                                 const Json& config) {
+    SLUICE_RETURN_IF_ERROR(ReadAddedTokens(added));
+    SLUICE_RETURN_IF_ERROR(ReadPostProcessor(post_processor, &data_));
     SLUICE_RETURN_IF_ERROR(ReadConfig(config));
     SetKinds();
     FindEndOfGeneration({data_.eos_id}, &data_);
@@ -48,7 +64,6 @@ class Reader {
     return std::move(data_);
   }
 
- private:
   Status ReadModel(const Json& model) {
     if (!model.is_object()) return BadModel("tokenizer.json has no model");
     std::string type = TypeOf(model);
@@ -346,6 +361,10 @@ Result<TokenizerData> TokenizerFromJson(std::string_view tokenizer_json,
     SLUICE_ASSIGN_OR_RETURN(config, Parse(config_json, "tokenizer_config.json"));
   }
   return Reader().Read(root, config);
+}
+
+Result<TokenizerData> TokenizerFromParts(TokenizerParts parts) {
+  return Reader().Complete(std::move(parts));
 }
 
 }  // namespace sluice::files

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -24,6 +25,12 @@ class CharacterSet {
   CharacterSet Others() const;
   CharacterSet Without(const CharacterSet& other) const;
   bool empty() const { return ranges_.empty(); }
+  bool Has(uint32_t character) const {
+    const auto behind = ranges_.upper_bound(character);
+    return behind != ranges_.begin() && std::prev(behind)->second >= character;
+  }
+  // By their first character, the last; ascending and apart.
+  const std::map<uint32_t, uint32_t>& ranges() const { return ranges_; }
 
   // A regex of one of them, in printable ASCII, which each of the library's readers of regexes
   // takes for this set. REQUIRES: !empty()

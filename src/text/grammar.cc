@@ -10,6 +10,7 @@
 #include "text/grammar_compiler/frames.h"
 #include "text/grammar_compiler/library.h"
 #include "text/grammar_compiler/serve_grammars.h"
+#include "text/grammar_compiler/written_arguments.h"
 #include "text/grammar_process.h"
 #include "text/json_schema.h"
 #include "text/structural_tag.h"
@@ -178,6 +179,9 @@ FrameKind FrameOf(Grammar::Kind kind) {
 }
 
 static_assert(kNumberText == kNumberMark);
+static_assert(std::string_view(kExtendedMember) == kExtended);
+static_assert(kWrittenAsMember == kWrittenAs && kFormOfArguments == kForm &&
+              kQuoteOfArguments == kQuote && kQuoteTokenOfArguments == kQuoteToken);
 
 // The text that the library is given; what it would leave out or read wrongly is refused.
 Result<std::string> ForLibrary(const Grammar& grammar) {

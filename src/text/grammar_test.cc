@@ -114,6 +114,58 @@ TEST_F(GrammarTest, AnObjectHasAsManyDifferentPropertiesAsItsSchemaSays) {
 }
 
 // By bytes, as a model without tokens for most characters writes them.
+// What the library's own form of a schema cannot say.
+TEST_F(GrammarTest, NumbersAndArraysOfSchemasThatSayMoreAreHeldTo) {
+  struct Case {
+    const char* schema;
+    std::vector<const char*> fits, breaks;
+  };
+  const Case cases[] = {
+      {R"({"type": "number", "multipleOf": 0.25})",
+       {"0", "0.5", "0.50", "-12.75", "3", "10.25", "0.00"},
+       {"0.3", "0.251", "01", "1.", "0.125", "2e1", ".5"}},
+      {R"({"type": "integer", "multipleOf": 7, "minimum": 0})",
+       {"0", "7", "14", "70", "49000"},
+       {"-7", "8", "07", "7.0"}},
+      {R"({"type": "number", "multipleOf": 0.01, "minimum": 0})",
+       {"0.01", "99.9", "5"},
+       {"-1", "0.001"}},
+      {R"({"type": "number", "not": {"type": "integer"}})",
+       {"0.5", "-1.10", "12.001"},
+       {"1", "1.0", "1.5e1"}},
+      {R"({"type": "object", "properties": {"a1": {"type": "string"}},
+           "patternProperties": {"^a": {"type": ["string", "integer"]}, "1$": {"type": ["integer", "null"]}},
+           "additionalProperties": {"type": "boolean"}})",
+       {"{}", R"({"a":"x","b1":null,"c":true,"ab1":3})", R"({"b":false})", R"({"xa":true})"},
+       {R"({"a1":"x"})", R"({"ab1":"x"})", R"({"a":null})", R"({"c":1})", R"({"b1":true})"}},
+      {R"({"type": "object", "patternProperties": {"[0-9]{2,}": {"type": "null"}}})",
+       {R"({"1":true,"12":null,"a123b":null,"a1b2":[]})"},
+       {R"({"12":1})", R"({"a123b":1})"}},
+      {R"({"type": "array", "contains": {"type": "integer", "minimum": 5}})",
+       {"[5]", "[1,7]", R"(["a",9,[],1])", "[6,7,8]"},
+       {"[]", "[1]", R"(["a",4])", "[5,]", "[1 ,7]"}},
+      {R"({"type": "array", "items": {"type": "string"}, "contains": {"const": "x"}, "minContains": 2,
+           "maxContains": 3})",
+       {R"(["x","x"])", R"(["a","x","b","x","c"])", R"(["x","x","x"])"},
+       {"[]", R"(["x"])", R"(["x","x","x","x"])", R"(["x","x",1])"}},
+      {R"({"type": "array", "contains": {"type": "string", "pattern": "^a"}})",
+       {R"(["a"])", R"([1,"ab","b"])"},
+       {"[]", R"(["b"])", "[1]"}},
+      {R"({"type": "array", "contains": {"type": "null"}, "minContains": 0, "maxContains": 1})",
+       {"[]", "[1]", "[null]", "[1,null,2]"},
+       {"[null,null]"}},
+      {R"({"type": "object", "properties": {"n": {"type": "number", "multipleOf": 0.5},
+           "s": {"type": "string"}, "e": {"enum": ["a\"/", null]}}, "additionalProperties": false})",
+       {R"({"n":1.5,"s":"x\n","e":"a\"/"})", R"({"e":null})"},
+       {R"({"n":1.25})", R"({"s":"x","n":1})"}}};
+  for (const Case& held : cases) {
+    const auto grammar = Compile(Kind::kJsonSchema, held.schema, /*open=*/true);
+    ASSERT_NE(grammar, nullptr) << held.schema;
+    for (const char* text : held.fits) EXPECT_TRUE(Fits(*grammar, text)) << held.schema << text;
+    for (const char* text : held.breaks) EXPECT_FALSE(Fits(*grammar, text)) << held.schema << text;
+  }
+}
+
 TEST_F(GrammarTest, NothingButUtf8Fits) {
   const std::string quoted[] = {R"({"type": "string"})", R"({"type": "string", "maxLength": 1})",
                                 R"({"type": "string", "pattern": "^.$"})",

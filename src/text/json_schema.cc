@@ -9,10 +9,15 @@
 #include <set>
 
 #include "base/str_cat.h"
+#include "text/name_classes.h"
 #include "text/schema_children.h"
+#include "text/schema_contained.h"
 #include "text/schema_document.h"
 #include "text/schema_forms.h"
 #include "text/schema_negation.h"
+#include "text/schema_numbers.h"
+#include "text/schema_patterns.h"
+#include "text/schema_refusals.h"
 #include "text/string_formats.h"
 #include "text/whole_regex.h"
 
@@ -21,13 +26,10 @@ namespace {
 
 // Parts that are made within each other.
 constexpr int kNestingMax = 128;
-// Of integers' multipleOf, of repetitions: what the library compiles in reasonable time.
-constexpr int64_t kMultipleMax = 1000;
-constexpr int64_t kLengthMax = 4096;              // of all strings together
-constexpr size_t kListedMax = 8192;               // values of all enums together
-constexpr double kExactMax = 9007199254740992.0;  // 2^53
-constexpr double kSteps = 1e6;                    // of 1: the library writes up to six decimals
-constexpr const char* kBounds[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+// Of repetitions: what the library compiles in reasonable time.
+constexpr int64_t kLengthMax = 4096;  // of all strings together
+constexpr int kPatternedMax = 64;     // objects with patternProperties
+constexpr size_t kListedMax = 8192;   // values of all enums together
 
 // Formats of the drafts that answers cannot be held to.
 constexpr std::array kUnknownFormats = {"idn-email", "idn-hostname", "iri", "iri-reference",
@@ -39,7 +41,7 @@ OrderedJson AnyValue();
 class Rewriter {
  public:
   Rewriter(SchemaDocument& document, bool closed)
-      : document_(document), expander_(document), closed_(closed) {}
+      : document_(document), expander_(document), closed_(closed), refusals_{document, {}} {}
 
   Result<OrderedJson> Run() {
     SLUICE_RETURN_IF_ERROR(CheckDialect());
@@ -47,11 +49,12 @@ class Rewriter {
       return InvalidArgument("the JSON schema has U+FDD0 in it, which is no character", "grammar");
     }
     const OrderedJson root = Part({&document_.root()});
-    if (status_.ok() && root == false) {
-      status_ = InvalidArgument("the JSON schema permits no value", "grammar");
+    if (refusals_.status.ok() && root == false) {
+      refusals_.status = InvalidArgument("the JSON schema permits no value", "grammar");
     }
-    SLUICE_RETURN_IF_ERROR(status_);
+    SLUICE_RETURN_IF_ERROR(refusals_.status);
     OrderedJson text = root;
+    if (extended_) text[kExtendedMember] = true;
     text["$defs"] = {{"any", AnyValue()}};
     for (size_t i = 0; i < parts_.size(); ++i) text["$defs"][StrCat("p", i)] = std::move(parts_[i]);
     return text;
@@ -76,12 +79,20 @@ class Rewriter {
   void EmitValues(const SchemaForm& form, const OrderedJson& first, const OrderedJson* source,
                   OrderedJson* alternatives);
   // What fits of one type; false: nothing does.
-  OrderedJson Number(const SchemaForm& form);
   OrderedJson String(const SchemaForm& form);
   OrderedJson Array(const SchemaForm& form);
+  // The same where items of one kind are counted; nothing: none are.
+  std::optional<OrderedJson> ArrayWithContained(const SchemaForm& form);
+  // What fits where a schema, which stands in `around`, does not; null: that cannot be said.
+  const OrderedJson* NegatedOf(const OrderedJson& schema, const OrderedJson& around);
   OrderedJson Object(const SchemaForm& form);
   void CheckArray(const SchemaForm& form, std::optional<int64_t> max_items);
   void CheckObject(const SchemaForm& form, bool named);
+  // Holds other properties than `names` to what is said of the patterns that they fit. Afterwards
+  // there are no `others`.
+  void HoldPatterns(const SchemaForm& form, const FormPatterns& patterns,
+                    const std::vector<std::string>& names, OrderedJson* others,
+                    OrderedJson* schema);
   // Holds an object to how many properties it may have. False: no number fits.
   bool HoldCounts(const SchemaForm& form, OrderedJson* properties,
                   std::vector<std::string>* required, OrderedJson* others, OrderedJson* schema);
@@ -89,15 +100,12 @@ class Rewriter {
   // it says nothing.
   OrderedJson Names(const SchemaForm& form);
 
-  // The bound that is the largest, or the smallest, of those that a keyword sets.
-  std::optional<int64_t> Count(const SchemaForm& form, const char* keyword, bool largest);
-  std::optional<double> Bound(const SchemaForm& form, const char* keyword, bool largest);
-  // Refuses a bound that numbers as the library writes them cannot be told from.
-  void CheckDecimals(const SchemaForm& form, const char* keyword);
+  std::optional<int64_t> Count(const SchemaForm& form, const char* keyword, bool largest) {
+    return CountOf(form, keyword, largest, &refusals_);
+  }
   void Refuse(const SchemaForm& form, size_t member, std::string_view keyword,
               std::string_view why) {
-    if (!status_.ok()) return;
-    status_ = RefuseKeyword(keyword, document_.PlaceOf(*form.members[member].schema), why);
+    refusals_.Refuse(form, member, keyword, why);
   }
 
   // An `if` evaluates what it names though it asserts nothing, and what is negated does not.
@@ -109,15 +117,18 @@ class Rewriter {
     }
   }
 
-  const SchemaDocument& document_;
+  SchemaDocument& document_;
   SchemaExpander expander_;
   const bool closed_;
-  Status status_;  // the first refusal; all else is then of no use
+  SchemaRefusals refusals_;
+  bool extended_ = false;  // a part is of a form that the library itself cannot read
   std::map<SchemaGoal, OrderedJson> known_;
+  std::map<const OrderedJson*, const OrderedJson*> negated_;
   std::vector<OrderedJson> parts_;
   int nesting_ = 0;
   int64_t lengths_ = 0;  // of all strings
   size_t listed_ = 0;    // values
+  int patterned_ = 0;    // objects with patternProperties
 };
 
 OrderedJson AnyReference() { return {{"$ref", "#/$defs/any"}}; }
@@ -135,9 +146,9 @@ OrderedJson AnyValue() {
 
 OrderedJson Rewriter::Part(const SchemaGoal& goal) {
   const auto [known, is_new] = known_.try_emplace(goal, AnyReference());
-  if (!is_new || goal.empty() || !status_.ok()) return known->second;
+  if (!is_new || goal.empty() || !refusals_.status.ok()) return known->second;
   if (parts_.size() >= kSchemaPartsMax || nesting_ >= kNestingMax) {
-    status_ = InvalidArgument(
+    refusals_.status = InvalidArgument(
         StrCat("the JSON schema has more than ", kSchemaPartsMax, " parts, or ", kNestingMax,
                " within each other, with its references written out; send a smaller one"),
         "grammar");
@@ -150,7 +161,7 @@ OrderedJson Rewriter::Part(const SchemaGoal& goal) {
   reference = {{"$ref", StrCat("#/$defs/p", index)}};
   auto forms = expander_.Expand(goal);
   if (!forms.ok()) {
-    status_ = forms.status();
+    refusals_.status = forms.status();
     return false;
   }
   ++nesting_;
@@ -192,7 +203,7 @@ void Rewriter::EmitForm(const SchemaForm& form, OrderedJson* alternatives) {
   };
   if ((form.types & kNullType) != 0) add({{"type", "null"}});
   if ((form.types & kBooleanType) != 0) add({{"type", "boolean"}});
-  if ((form.types & kNumberType) != 0) add(Number(form));
+  if ((form.types & kNumberType) != 0) add(NumbersOf(form, &refusals_, &extended_));
   if ((form.types & kStringType) != 0) add(String(form));
   if ((form.types & kArrayType) != 0) add(Array(form));
   if ((form.types & kObjectType) != 0) add(Object(form));
@@ -218,13 +229,14 @@ void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
       fits = std::all_of(lists.begin(), lists.end(),
                          [&](const std::set<std::string>& keys) { return keys.contains(key); });
     }
-    if (!fits) continue;
+    if (!fits || !IsWithinBounds(form, value, &refusals_)) continue;
     values.push_back(WithWrittenNumbers(value));
     types |= TypeOf(value);
   }
   for (const TypedKeyword& keyword : kTypedKeywords) {
+    const bool looked_at = keyword.is_bound;  // by IsWithinBounds
     for (size_t i = 0; i < form.members.size() && (keyword.types & types) != 0; ++i) {
-      if (form.Find(i, keyword.name) == nullptr) continue;
+      if (looked_at || form.Find(i, keyword.name) == nullptr) continue;
       return Refuse(form, i, keyword.name, "is not supported beside const or enum");
     }
   }
@@ -235,105 +247,6 @@ void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
            StrCat("is one of lists of more than ", kListedMax, " values together"));
   }
   if (!values.empty()) alternatives->push_back({{"enum", std::move(values)}});
-}
-
-std::optional<double> Rewriter::Bound(const SchemaForm& form, const char* keyword, bool largest) {
-  std::optional<double> bound;
-  for (size_t i = 0; i < form.members.size(); ++i) {
-    const OrderedJson* value = form.Find(i, keyword);
-    if (value == nullptr) continue;
-    if (!value->is_number() || std::abs(value->get<double>()) > kExactMax) {
-      Refuse(form, i, keyword, "must be a number, of at most 2^53");
-      continue;
-    }
-    const double number = value->get<double>();
-    if (!bound || (largest ? number > *bound : number < *bound)) bound = number;
-  }
-  return bound;
-}
-
-std::optional<int64_t> Rewriter::Count(const SchemaForm& form, const char* keyword, bool largest) {
-  const std::optional<double> bound = Bound(form, keyword, largest);
-  if (!bound) return std::nullopt;
-  const bool whole = *bound >= 0 && *bound == std::floor(*bound);
-  for (size_t i = 0; i < form.members.size() && !whole; ++i) {
-    if (form.Find(i, keyword) != nullptr)
-      Refuse(form, i, keyword, "must be an integer of 0 or more");
-  }
-  return static_cast<int64_t>(*bound);
-}
-
-OrderedJson NumberJson(double value) {
-  const bool whole = value == std::floor(value);
-  return whole ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
-}
-
-void Rewriter::CheckDecimals(const SchemaForm& form, const char* keyword) {
-  for (size_t i = 0; i < form.members.size(); ++i) {
-    const OrderedJson* value = form.Find(i, keyword);
-    if (value == nullptr || !value->is_number()) continue;
-    const double steps = value->get<double>() * kSteps;
-    const double rounding = std::abs(steps) * 4 * std::numeric_limits<double>::epsilon();
-    if (std::abs(steps - std::round(steps)) > std::max(1e-9, rounding)) {
-      Refuse(form, i, keyword, "is supported with up to six decimals");
-    }
-  }
-}
-
-OrderedJson Rewriter::Number(const SchemaForm& form) {
-  std::optional<double> low = Bound(form, "minimum", true);
-  std::optional<double> high = Bound(form, "maximum", false);
-  std::optional<double> above = Bound(form, "exclusiveMinimum", true);
-  std::optional<double> below = Bound(form, "exclusiveMaximum", false);
-  uint8_t types = form.types & kNumberType;
-  std::optional<int64_t> multiple;
-  for (size_t i = 0; i < form.members.size(); ++i) {
-    const OrderedJson* value = form.Find(i, "multipleOf");
-    if (value == nullptr) continue;
-    const double number = value->is_number() ? value->get<double>() : 0;
-    if (number < 1 || number > kMultipleMax || number != std::floor(number)) {
-      Refuse(form, i, "multipleOf", StrCat("is supported for integers from 1 to ", kMultipleMax));
-    } else if (multiple && *multiple != static_cast<int64_t>(number)) {
-      Refuse(form, i, "multipleOf", "is supported once for a value");
-    } else if (number > 1 && (low || high || above || below)) {
-      Refuse(form, i, "multipleOf", "is not supported beside a minimum or maximum");
-    }
-    multiple = static_cast<int64_t>(number);
-    types &= kIntegerType;
-  }
-  if (types == kFractionType) {
-    Refuse(form, 0, "type", "permits numbers that are no integers alone, which is not supported");
-    return false;
-  }
-  OrderedJson schema = {{"type", types == kIntegerType ? "integer" : "number"}};
-  if (types == kIntegerType) {
-    if (low) low = std::ceil(*low);
-    if (high) high = std::floor(*high);
-    if (above) low = std::max(low.value_or(-kExactMax), std::floor(*above) + 1);
-    if (below) high = std::min(high.value_or(kExactMax), std::ceil(*below) - 1);
-    above = below = std::nullopt;
-    if (multiple && *multiple > 1) schema["multipleOf"] = *multiple;
-  }
-  if (low && above) (*above >= *low ? low : above).reset();
-  if (high && below) (*below <= *high ? high : below).reset();
-  if (types != kIntegerType) {
-    for (const char* keyword : kBounds) CheckDecimals(form, keyword);
-  }
-  const double least = low.value_or(above.value_or(-kExactMax));
-  const double most = high.value_or(below.value_or(kExactMax));
-  if (least > most || (least == most && (above || below))) return false;
-  if (std::round(least * kSteps) + (above ? 1 : 0) > std::round(most * kSteps) - (below ? 1 : 0)) {
-    const char* keyword = above ? "exclusiveMinimum" : "exclusiveMaximum";
-    for (size_t i = 0; i < form.members.size(); ++i) {
-      if (form.Find(i, keyword) == nullptr) continue;
-      Refuse(form, i, keyword, "leaves no number of up to six decimals, which are supported");
-    }
-  }
-  if (low) schema["minimum"] = NumberJson(*low);
-  if (high) schema["maximum"] = NumberJson(*high);
-  if (above) schema["exclusiveMinimum"] = NumberJson(*above);
-  if (below) schema["exclusiveMaximum"] = NumberJson(*below);
-  return schema;
 }
 
 OrderedJson Rewriter::String(const SchemaForm& form) {
@@ -409,11 +322,6 @@ void Rewriter::CheckArray(const SchemaForm& form, std::optional<int64_t> max_ite
       Refuse(form, i, "uniqueItems", "is not supported");
     }
     if (form.Find(i, "contains") == nullptr) continue;
-    const OrderedJson* least = form.Find(i, "minContains");
-    const bool none_needed = least != nullptr && *least == 0;
-    if (!none_needed || form.Find(i, "maxContains") != nullptr) {
-      Refuse(form, i, "contains", "is not supported");
-    }
     for (size_t j = 0; j < form.members.size(); ++j) {
       if (form.Find(j, "unevaluatedItems") == nullptr) continue;
       Refuse(form, j, "unevaluatedItems", "is not supported beside contains");
@@ -421,15 +329,68 @@ void Rewriter::CheckArray(const SchemaForm& form, std::optional<int64_t> max_ite
   }
 }
 
+const OrderedJson* Rewriter::NegatedOf(const OrderedJson& schema, const OrderedJson& around) {
+  const auto [known, is_new] = negated_.try_emplace(&schema, nullptr);
+  if (!is_new) return known->second;
+  auto negated = Negated(schema);
+  if (negated) known->second = document_.Adopt(*std::move(negated), around);
+  return known->second;
+}
+
+std::optional<OrderedJson> Rewriter::ArrayWithContained(const SchemaForm& form) {
+  const auto counted = ContainedOf(form, &refusals_);
+  if (!counted) return std::nullopt;
+  const auto [member, least, most] = *counted;
+  if (most >= 0 && least > most) return OrderedJson(false);
+  const OrderedJson& contained = *form.Find(member, "contains");
+  SchemaGoal goal = ItemGoal(form, 0), other_goal = goal;
+  const OrderedJson any = Part(goal);
+  AddTo(&goal, &contained);
+  OrderedJson item = Part(goal);
+  if (item == false && least > 0) return OrderedJson(false);
+  // Others are told apart from those that are counted, or else counting must not matter.
+  const OrderedJson* const negated = NegatedOf(contained, *form.members[member].schema);
+  if (negated == nullptr && most >= 0) {
+    Refuse(form, member, "maxContains", "is not supported with what contains says here");
+  }
+  OrderedJson other = any;
+  if (negated != nullptr) {
+    AddTo(&other_goal, negated);
+    other = Part(other_goal);
+  }
+  OrderedJson schema = {{"type", "array"}};
+  if (other == false) {
+    schema["items"] = std::move(item);
+    if (least > 0) schema["minItems"] = least;
+    if (most >= 0) schema["maxItems"] = most;
+    return schema;
+  }
+  if (item == false) {
+    schema["items"] = std::move(other);
+    return schema;
+  }
+  extended_ = true;
+  schema["contains"] = std::move(item);
+  schema["items"] = std::move(other);
+  schema["minContains"] = least;
+  if (most >= 0) {
+    schema["maxContains"] = most;
+  } else {
+    schema["rest"] = any;  // behind those that are needed
+  }
+  return schema;
+}
+
 OrderedJson Rewriter::Array(const SchemaForm& form) {
   const std::optional<int64_t> least = Count(form, "minItems", true);
   std::optional<int64_t> most = Count(form, "maxItems", false);
   CheckArray(form, most);
+  if (auto counted = ArrayWithContained(form)) return *std::move(counted);
   size_t front = 0;
   for (size_t i = 0; i < form.members.size(); ++i) front = std::max(front, FrontItems(form, i));
   OrderedJson schema = {{"type", "array"}};
   OrderedJson items = OrderedJson::array();
-  for (size_t i = 0; i < front && status_.ok(); ++i) {
+  for (size_t i = 0; i < front && refusals_.status.ok(); ++i) {
     if (most && *most <= static_cast<int64_t>(i)) break;
     OrderedJson item = Part(ItemGoal(form, i));
     if (item == false) {
@@ -466,10 +427,6 @@ void Rewriter::CheckObject(const SchemaForm& form, bool named) {
         !(required->is_array() && std::all_of(required->begin(), required->end(), is_text))) {
       Refuse(form, i, "required", "must be an array of strings");
     }
-    const OrderedJson* patterns = form.Find(i, "patternProperties");
-    if (patterns != nullptr && !patterns->empty()) {
-      Refuse(form, i, "patternProperties", "is not supported");
-    }
     if (form.Find(i, "propertyNames") != nullptr && named) {
       Refuse(form, i, "propertyNames", "is not supported beside properties or required");
     }
@@ -484,7 +441,7 @@ OrderedJson Rewriter::Names(const SchemaForm& form) {
   if (goal.empty()) return nullptr;
   auto forms = expander_.Expand(goal);
   if (!forms.ok()) {
-    status_ = forms.status();
+    refusals_.status = forms.status();
     return false;
   }
   OrderedJson alternatives = OrderedJson::array();
@@ -510,9 +467,10 @@ OrderedJson Rewriter::Object(const SchemaForm& form) {
     if (properties == nullptr || !properties->is_object()) continue;
     for (const auto& [name, part] : properties->items()) add(&names, name);
   }
-  open = open || names.empty();
+  const FormPatterns patterns = PatternsOfForm(form, &refusals_);
+  open = open || (names.empty() && patterns.regexes.empty());
   CheckObject(form, !names.empty());
-  if (!status_.ok()) return false;
+  if (!refusals_.status.ok()) return false;
   for (size_t i = 0; i < form.members.size(); ++i) {
     const OrderedJson* list = form.Find(i, "required");
     if (list == nullptr) continue;
@@ -526,14 +484,16 @@ OrderedJson Rewriter::Object(const SchemaForm& form) {
   if (other_names == false) others = false;
   if (others != false && !other_names.is_null()) schema["propertyNames"] = std::move(other_names);
   OrderedJson properties = OrderedJson::object();
-  for (const std::string& name : names) {
-    OrderedJson part = Part(PropertyGoal(form, name));
+  const auto matches = patterns.MatchesOf(names, form, &refusals_);
+  for (size_t i = 0; i < names.size(); ++i) {
+    OrderedJson part = Part(PropertyGoal(form, names[i], matches[i]));
     if (part != false) {
-      properties[name] = std::move(part);
+      properties[names[i]] = std::move(part);
       continue;
     }
-    if (std::find(required.begin(), required.end(), name) != required.end()) return false;
+    if (std::find(required.begin(), required.end(), names[i]) != required.end()) return false;
   }
+  if (!patterns.regexes.empty()) HoldPatterns(form, patterns, names, &others, &schema);
   if (others != false && !names.empty()) {
     // The library would take another spelling of a name, with escapes, for another name.
     schema["propertyNames"] = {{"type", "string"}, {"pattern", OtherStringsRegex(names)}};
@@ -543,6 +503,33 @@ OrderedJson Rewriter::Object(const SchemaForm& form) {
   if (!required.empty()) schema["required"] = required;
   schema["additionalProperties"] = std::move(others);
   return schema;
+}
+
+void Rewriter::HoldPatterns(const SchemaForm& form, const FormPatterns& patterns,
+                            const std::vector<std::string>& names, OrderedJson* others,
+                            OrderedJson* schema) {
+  const size_t member = patterns.uses[0].member;
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    for (const char* keyword : {"propertyNames", "minProperties", "maxProperties"}) {
+      if (form.Find(i, keyword) == nullptr) continue;
+      Refuse(form, i, keyword, "is not supported beside patternProperties");
+    }
+  }
+  const auto classes =
+      ++patterned_ > kPatternedMax ? std::nullopt : ClassesOfNames(patterns.regexes, names);
+  if (!classes) {
+    return Refuse(form, member, "patternProperties",
+                  "has patterns that take too much together; send simpler ones");
+  }
+  OrderedJson parts = OrderedJson::object();
+  for (const NameClass& of : *classes) {
+    OrderedJson value = of.patterns == 0
+                            ? *others
+                            : Part(PropertyGoal(form, "\xFF", patterns.MatchesOf(of.patterns)));
+    if (value != false) parts[of.regex] = std::move(value);
+  }
+  *others = false;
+  if (!parts.empty()) (*schema)["patternProperties"] = std::move(parts);
 }
 
 bool Rewriter::HoldCounts(const SchemaForm& form, OrderedJson* properties,

@@ -23,6 +23,10 @@ inline constexpr size_t kSchemaFormsMax = 64;
 // of text/grammar_compiler/frames.h, which fuzz targets are built without).
 inline constexpr std::string_view kNumberText = "\xEF\xB7\x90";
 
+// A member of a rewritten schema's root: some part is of a form that ReadExtendedSchema of
+// text/grammar_compiler/written_arguments.h reads, and the library does not.
+inline constexpr const char* kExtendedMember = "extended";
+
 // `closed`: an object with `properties` holds no others, though the schema permits them.
 // kInvalidArgument names a keyword that is not supported, and its place as a JSON pointer.
 Result<OrderedJson> RewriteSchema(std::string_view schema, bool closed);

@@ -81,32 +81,58 @@ TEST(RewriteSchemaTest, ASchemaMayStandWithinItself) {
 
 TEST(RewriteSchemaTest, WhatIsNotSupportedIsNamedWithItsPlace) {
   EXPECT_THAT(
-      Refusal(R"({"properties": {"a/b": {"items": {"contains": {}}}}})"),
-      HasSubstr(R"(the keyword "contains" of the JSON schema at "#/properties/a~1b/items")"));
+      Refusal(R"({"properties": {"a/b": {"items": {"uniqueItems": true}}}})"),
+      HasSubstr(R"(the keyword "uniqueItems" of the JSON schema at "#/properties/a~1b/items")"));
   for (const char* schema :
-       {R"({"patternProperties": {"a": {}}})", R"({"propertyNames": {}, "required": ["a"]})",
-        R"({"if": {"pattern": "a"}, "then": false})", R"({"$schema": "http://elsewhere.org/"})",
-        R"({"uniqueItems": true})", R"({"$dynamicRef": "#a"})", R"({"not": {"items": {}}})",
-        R"({"multipleOf": 0.5})", R"({"$ref": "http://elsewhere.org/schema"})",
-        R"({"oneOf": [{"type": "string"}, {"pattern": "a"}]})", R"({"type": "text"})",
-        R"({"minLength": -1})", R"({"minLength": 1.5})", R"({"maximum": "3"})",
-        R"({"pattern": "a", "maxLength": 2})", R"({"format": "regex"})", R"({"anyOf": []})",
-        R"({"required": "a"})", R"({"properties": []})"}) {
+       {
+    R"({"patternProperties": {"a(?=b)" : {}}
+})",
+        R"({"patternProperties": {"a": {}}, "minProperties": 1})",
+        R"({"patternProperties": {"a": {}}, "propertyNames": {"maxLength": 2}})",
+        R"({"propertyNames": {}, "required": ["a"]})",
+        R"({"if": {"pattern": "a"}, "then": false})",
+        R"({"$schema": "http://elsewhere.org/"})",
+        R"({"uniqueItems": true})",
+        R"({"$dynamicRef": "#a"})",
+        R"({"not": {"items": {}}})",
+        R"({"multipleOf": 1e-7})",
+        R"({"multipleOf": 1001})",
+        R"({"multipleOf": 0.5, "maximum": 3})",
+        R"({"multipleOf": 5, "minimum": 1})",
+        R"({"contains": true, "maxItems": 3})",
+        R"({"contains": {"pattern": "a"}, "maxContains": 2})",
+        R"({"allOf": [{"contains": {"type": "null"}}, {"contains": {"type": "string"}}]})",
+        R"({"minContains": 65, "contains": {"type": "null"}})",
+        R"({"dependencies": {"a": 1}})",
+        R"({"$dynamicRef": "#a", "$defs": {"b": {"$dynamicAnchor": "a"},
+            "c": {"$id": "c", "$dynamicAnchor": "a"}}})",
+        R"({"$ref": "http://elsewhere.org/schema"})",
+        R"({"oneOf": [{"type": "string"}, {"pattern": "a"}]})",
+        R"({"type": "text"})",
+        R"({"minLength": -1})",
+        R"({"minLength": 1.5})",
+        R"({"maximum": "3"})",
+        R"({"pattern": "a", "maxLength": 2})",
+        R"({"format": "regex"})",
+        R"({"anyOf": []})",
+        R"({"required": "a"})",
+        R"({"properties": []})"
+}) {
     EXPECT_THAT(Refusal(schema), HasSubstr("the keyword ")) << schema;
   }
-  for (const char* schema :
-       {R"({"not": {"minLength": 2.5}})", R"({"not": {"maxItems": -1}})",
-        R"({"not": {"properties": 5}})", R"({"not": {"required": 5}})", R"({"not": {"anyOf": 5}})",
-        R"({"not": {"type": []}})", R"({"dependentSchemas": {"a": ["b"]}})",
-        R"({"dependentRequired": {"a": {}}})", R"({"dependentRequired": {"a": [1]}})"}) {
-    EXPECT_THAT(Refusal(schema), HasSubstr("is not supported with what it says")) << schema;
-  }
-  EXPECT_THAT(Refusal("false"), HasSubstr("permits no value"));
-  EXPECT_THAT(Refusal(R"({"type": "object", "required": ["a"], "additionalProperties": false})"),
-              HasSubstr("permits no value"));
-  EXPECT_THAT(Refusal("3"), HasSubstr("neither an object nor true or false"));
-  EXPECT_THAT(Refusal("{"), HasSubstr("the JSON schema"));
-  EXPECT_THAT(Refusal(R"({"const": "\ufdd01"})"), HasSubstr("U+FDD0"));
+for (const char* schema :
+     {R"({"not": {"minLength": 2.5}})", R"({"not": {"maxItems": -1}})",
+      R"({"not": {"properties": 5}})", R"({"not": {"required": 5}})", R"({"not": {"anyOf": 5}})",
+      R"({"not": {"type": []}})", R"({"dependentSchemas": {"a": ["b"]}})",
+      R"({"dependentRequired": {"a": {}}})", R"({"dependentRequired": {"a": [1]}})"}) {
+  EXPECT_THAT(Refusal(schema), HasSubstr("is not supported with what it says")) << schema;
+}
+EXPECT_THAT(Refusal("false"), HasSubstr("permits no value"));
+EXPECT_THAT(Refusal(R"({"type": "object", "required": ["a"], "additionalProperties": false})"),
+            HasSubstr("permits no value"));
+EXPECT_THAT(Refusal("3"), HasSubstr("neither an object nor true or false"));
+EXPECT_THAT(Refusal("{"), HasSubstr("the JSON schema"));
+EXPECT_THAT(Refusal(R"({"const": "\ufdd01"})"), HasSubstr("U+FDD0"));
 }
 
 TEST(RewriteSchemaTest, PropertiesAreCountedWhereTheirNamesAreKnown) {
@@ -163,6 +189,56 @@ TEST(RewriteSchemaTest, LengthsArePatterns) {
     EXPECT_THAT(Refusal(StrCat("{\"", keyword, "\": 4097}")),
                 AllOf(HasSubstr(keyword), HasSubstr("is above 4096")));
   }
+}
+
+TEST(RewriteSchemaTest, MultiplesAreReckonedTogether) {
+  EXPECT_EQ(Root(R"({"type": "integer", "allOf": [{"multipleOf": 4}, {"multipleOf": 6}]})"),
+            (Json{{"type", "integer"}, {"multipleOf", 12}}));
+  // Integers that are multiples of 2.5 are those of 5, and all are multiples of 0.01.
+  EXPECT_EQ(Root(R"({"type": "integer", "multipleOf": 2.5})"),
+            (Json{{"type", "integer"}, {"multipleOf", 5}}));
+  EXPECT_EQ(Root(R"({"type": "integer", "multipleOf": 0.01, "minimum": 3})"),
+            (Json{{"type", "integer"}, {"minimum", 3}}));
+  EXPECT_EQ(Root(R"({"type": "integer", "multipleOf": 5, "minimum": -7, "exclusiveMaximum": 10})"),
+            (Json{{"enum", {-5, 0, 5}}}));
+  EXPECT_EQ(Root(R"({"type": "number", "multipleOf": 0.25})"),
+            (Json{{"type", "number"}, {"multipleOf", 25}, {"decimals", 2}}));
+  EXPECT_THAT(Refusal(R"({"type": "integer", "multipleOf": 5, "minimum": 1, "maximum": 4})"),
+              HasSubstr("permits no value"));
+}
+
+TEST(RewriteSchemaTest, NamesAreToldApartByTheirPatterns) {
+  const Json root = Root(R"({"type": "object", "properties": {"ab": {"type": "integer"}},
+      "patternProperties": {"^a": {"minimum": 1}, "b$": {"maximum": 5}},
+      "additionalProperties": false})");
+  EXPECT_EQ(root["patternProperties"].size(), 3u);  // those of either, and those of both
+  EXPECT_EQ(root["additionalProperties"], false);
+  const char* const open = R"({"type": "object", "patternProperties": {"^a": {"type": "null"}}})";
+  EXPECT_EQ(Root(open, /*closed=*/true)["patternProperties"].size(), 1u);
+  EXPECT_EQ(Root(open, /*closed=*/false)["patternProperties"].size(), 2u);
+  EXPECT_FALSE(Root(R"({"type": "object", "patternProperties": {"a": false},
+                        "additionalProperties": false})")
+                   .contains("patternProperties"));
+}
+
+TEST(RewriteSchemaTest, ListedValuesAreHeldToBoundsAndLengths) {
+  EXPECT_EQ(
+      Root(R"({"enum": ["a", "ab", "\u00e9\u00e9\u00e9", 1, 2.5, 3], "minLength": 2, "maximum": 2.5,
+                     "exclusiveMinimum": 1})")["enum"]
+          .size(),
+      3u);
+  EXPECT_THAT(Refusal(R"({"const": "a", "minLength": 2})"), HasSubstr("permits no value"));
+  EXPECT_THAT(Refusal(R"({"const": "a", "pattern": "b"})"), HasSubstr("beside const or enum"));
+}
+
+TEST(RewriteSchemaTest, ReferencesThatMeanOnePartAloneAreTaken) {
+  const Json expected = {{"type", "null"}};
+  EXPECT_EQ(
+      Root(R"({"$dynamicRef": "#a", "$defs": {"b": {"$dynamicAnchor": "a", "type": "null"}}})"),
+      expected);
+  EXPECT_EQ(Root(R"({"$dynamicRef": "#/$defs/b", "$defs": {"b": {"type": "null"}}})"), expected);
+  EXPECT_THAT(Refusal(R"({"$recursiveRef": "#"})"), HasSubstr("leads back here"));
+  EXPECT_EQ(Root(R"({"type": "array", "items": {"$recursiveRef": "#"}})")["type"], "array");
 }
 
 TEST(RewriteSchemaTest, OneOfIsTakenWhereItsSchemasAreApart) {

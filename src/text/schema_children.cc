@@ -54,15 +54,20 @@ SchemaGoal ItemGoal(const SchemaForm& form, size_t index) {
   return goal;
 }
 
-SchemaGoal PropertyGoal(const SchemaForm& form, const std::string& name) {
-  const auto names = [&](size_t member) {
+SchemaGoal PropertyGoal(const SchemaForm& form, const std::string& name,
+                        const PatternMatches& matches) {
+  const auto has = [&](size_t member) {
     const OrderedJson* properties = form.Find(member, "properties");
     return properties != nullptr && properties->contains(name);
   };
+  const auto names = [&](size_t member) { return has(member) || matches.contains(member); };
   SchemaGoal goal;
   for (size_t i = 0; i < form.members.size(); ++i) {
     if (names(i)) {
-      AddTo(&goal, &(*form.Find(i, "properties"))[name]);
+      if (has(i)) AddTo(&goal, &(*form.Find(i, "properties"))[name]);
+      if (matches.contains(i)) {
+        for (const OrderedJson* schema : matches.at(i)) AddTo(&goal, schema);
+      }
     } else if (const OrderedJson* others = form.Find(i, "additionalProperties")) {
       AddTo(&goal, others);
     }

@@ -95,8 +95,8 @@ constexpr const char* kOneOrMore[] = {"allOf",
                                       "additionalProperties",
                                       "unevaluatedProperties",
                                       "propertyNames"};
-constexpr const char* kNamed[] = {"$defs", "definitions", "properties", "patternProperties",
-                                  "dependentSchemas"};
+constexpr const char* kNamed[] = {
+    "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"};
 
 }  // namespace
 
@@ -156,6 +156,10 @@ void SchemaDocument::NoteNames(const OrderedJson& schema, const std::string& bas
     if (anchor == schema.end() || !anchor->is_string()) continue;
     by_anchor_.emplace(std::pair(own, anchor->get<std::string>()), &schema);
   }
+  const auto dynamic = schema.find("$dynamicAnchor");
+  if (dynamic != schema.end() && dynamic->is_string())
+    ++dynamic_anchors_[dynamic->get<std::string>()];
+  if (schema.value("$recursiveAnchor", OrderedJson()) == true) ++dynamic_anchors_[""];
   for (const char* keyword : kOneOrMore) {
     if (const auto part = schema.find(keyword); part != schema.end()) NoteNames(*part, own);
   }
@@ -226,6 +230,25 @@ const OrderedJson* SchemaDocument::Find(const std::string& reference,
     }
   }
   return at;
+}
+
+const OrderedJson* SchemaDocument::FindDynamic(const std::string& reference,
+                                               const OrderedJson& from, bool recursive,
+                                               bool* several) const {
+  const OrderedJson* const target = Find(reference, from);
+  if (target == nullptr || !target->is_object()) return target;
+  std::string name;
+  if (recursive) {
+    if (target->value("$recursiveAnchor", OrderedJson()) != true) return target;
+  } else {
+    const size_t hash = reference.find('#');
+    name = hash == std::string::npos ? ""
+                                     : PercentDecoded(std::string_view(reference).substr(hash + 1));
+    if (name.empty() || target->value("$dynamicAnchor", OrderedJson()) != name) return target;
+  }
+  const auto count = dynamic_anchors_.find(name);
+  *several = count != dynamic_anchors_.end() && count->second > 1;
+  return target;
 }
 
 }  // namespace sluice::text

@@ -27,6 +27,11 @@ class SchemaDocument {
   // What "$ref" means in `from`: "#/$defs/a", "#anchor", or the $id of a part with one of those
   // behind it. Null where there is no such part here.
   const OrderedJson* Find(const std::string& reference, const OrderedJson& from) const;
+  // What "$dynamicRef" or "$recursiveRef" means in `from`, wherever that is evaluated: where
+  // several parts of the document could be meant, by the way that leads there, `*several` is set.
+  // Null as of Find.
+  const OrderedJson* FindDynamic(const std::string& reference, const OrderedJson& from,
+                                 bool recursive, bool* several) const;
   // Keeps a schema that stands for what `part` says; references in it mean what they mean there.
   // Null: it would be too large.
   const OrderedJson* Adopt(OrderedJson schema, const OrderedJson& part);
@@ -49,6 +54,8 @@ class SchemaDocument {
   std::unordered_map<const OrderedJson*, Origin> origins_;     // of all but the root
   std::unordered_map<const OrderedJson*, std::string> bases_;  // the $id, resolved, where one is
   std::map<std::string, const OrderedJson*> by_id_;
+  // Of each $dynamicAnchor, and under "" of those with $recursiveAnchor.
+  std::map<std::string, int, std::less<>> dynamic_anchors_;
   std::map<std::pair<std::string, std::string>, const OrderedJson*> by_anchor_;  // and base
 };
 

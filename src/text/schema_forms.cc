@@ -21,7 +21,7 @@ constexpr size_t kMembersMax = 256;
 constexpr size_t kSelectedMax = 4;
 
 // Keywords of the two drafts, and of those before, that say something which is not supported.
-constexpr std::array kUnsupported = {"$dynamicRef", "$recursiveRef", "dependencies", "$vocabulary"};
+constexpr std::array kUnsupported = {"$vocabulary"};
 
 uint8_t TypeNamed(const OrderedJson& name) {
   struct Named {
@@ -273,6 +273,7 @@ Status SchemaExpander::AddMember(const Pending& next, SchemaForm* form,
     }
     pending->push_back({target, self});
   }
+  SLUICE_RETURN_IF_ERROR(AddDynamic(schema, self, pending));
   for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
     const auto list = schema.find(keyword);
     if (list == schema.end()) continue;
@@ -298,10 +299,31 @@ Status SchemaExpander::AddMember(const Pending& next, SchemaForm* form,
   }
   if (schema.contains("not")) SLUICE_RETURN_IF_ERROR(AddNegation(schema, self, form, pending));
   const bool branches = schema.contains("then") || schema.contains("else");
-  for (const char* keyword : {"if", "dependentRequired", "dependentSchemas"}) {
+  for (const char* keyword : {"if", "dependentRequired", "dependentSchemas", "dependencies"}) {
     if (!schema.contains(keyword) || (keyword[0] == 'i' && !branches)) continue;
     SLUICE_ASSIGN_OR_RETURN(const OrderedJson* stand_in, StandIn(keyword, schema));
     pending->push_back({stand_in, self});
+  }
+  return OkStatus();
+}
+
+Status SchemaExpander::AddDynamic(const OrderedJson& schema, int self,
+                                  std::vector<Pending>* pending) const {
+  for (const char* keyword : {"$dynamicRef", "$recursiveRef"}) {
+    const auto ref = schema.find(keyword);
+    if (ref == schema.end()) continue;
+    bool several = false;
+    const OrderedJson* target = ref->is_string()
+                                    ? document_.FindDynamic(ref->get_ref<const std::string&>(),
+                                                            schema, keyword[1] == 'r', &several)
+                                    : nullptr;
+    if (target == nullptr) return Refuse(keyword, schema, "refers to no part of this schema");
+    if (several) {
+      return Refuse(
+          keyword, schema,
+          "means one part or another, by the way that leads here, which is not supported");
+    }
+    pending->push_back({target, self});
   }
   return OkStatus();
 }
@@ -327,7 +349,7 @@ Result<const OrderedJson*> SchemaExpander::StandIn(std::string_view keyword,
   if (keyword == "not") made = Negated(schema["not"]);
   if (keyword == "if") made = WithoutIf(schema);
   if (keyword == "oneOf") made = WithoutOneOf(schema);
-  if (keyword.starts_with("dependent")) made = WithoutDependents(schema);
+  if (keyword.starts_with("depende")) made = WithoutDependents(schema);
   known->second = made ? document_.Adopt(*std::move(made), schema) : nullptr;
   if (known->second != nullptr) return known->second;
   return Refuse(keyword, schema,

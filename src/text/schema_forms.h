@@ -60,20 +60,33 @@ struct SchemaForm {
 struct TypedKeyword {
   const char* name;
   uint8_t types;
+  bool is_bound = false;  // of one number or the length of a string
 };
 inline constexpr TypedKeyword kTypedKeywords[] = {
-    {"minimum", kNumberType},          {"maximum", kNumberType},
-    {"exclusiveMinimum", kNumberType}, {"exclusiveMaximum", kNumberType},
-    {"multipleOf", kNumberType},       {"minLength", kStringType},
-    {"maxLength", kStringType},        {"pattern", kStringType},
-    {"format", kStringType},           {"items", kArrayType},
-    {"prefixItems", kArrayType},       {"unevaluatedItems", kArrayType},
-    {"minItems", kArrayType},          {"maxItems", kArrayType},
-    {"uniqueItems", kArrayType},       {"contains", kArrayType},
-    {"properties", kObjectType},       {"patternProperties", kObjectType},
-    {"propertyNames", kObjectType},    {"additionalProperties", kObjectType},
-    {"required", kObjectType},         {"unevaluatedProperties", kObjectType},
-    {"minProperties", kObjectType},    {"maxProperties", kObjectType},
+    {"minimum", kNumberType, true},
+    {"maximum", kNumberType, true},
+    {"exclusiveMinimum", kNumberType, true},
+    {"exclusiveMaximum", kNumberType, true},
+    {"multipleOf", kNumberType},
+    {"minLength", kStringType, true},
+    {"maxLength", kStringType, true},
+    {"pattern", kStringType},
+    {"format", kStringType},
+    {"items", kArrayType},
+    {"prefixItems", kArrayType},
+    {"unevaluatedItems", kArrayType},
+    {"minItems", kArrayType},
+    {"maxItems", kArrayType},
+    {"uniqueItems", kArrayType},
+    {"contains", kArrayType},
+    {"properties", kObjectType},
+    {"patternProperties", kObjectType},
+    {"propertyNames", kObjectType},
+    {"additionalProperties", kObjectType},
+    {"required", kObjectType},
+    {"unevaluatedProperties", kObjectType},
+    {"minProperties", kObjectType},
+    {"maxProperties", kObjectType},
 };
 
 // Whether a member has a keyword that says something about values of one of these types.
@@ -102,6 +115,7 @@ class SchemaExpander {
             std::vector<SchemaForm>* forms);
   Status AddMember(const Pending& next, SchemaForm* form, std::vector<Pending>* pending,
                    std::vector<Choice>* choices);
+  Status AddDynamic(const OrderedJson& schema, int self, std::vector<Pending>* pending) const;
   Status AddNegation(const OrderedJson& schema, int self, SchemaForm* form,
                      std::vector<Pending>* pending);
   // What stands for a keyword of `schema`, as Refuse says where nothing does; made once.

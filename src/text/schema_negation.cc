@@ -228,12 +228,15 @@ std::optional<OrderedJson> WithoutOneOf(const OrderedJson& schema) {
 
 std::optional<OrderedJson> WithoutDependents(const OrderedJson& schema) {
   OrderedJson all = OrderedJson::array();
-  for (const char* keyword : {"dependentRequired", "dependentSchemas"}) {
+  // The last is the older form of both.
+  for (const char* keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     const auto dependents = schema.find(keyword);
     if (dependents == schema.end()) continue;
     if (!dependents->is_object()) return std::nullopt;
-    const bool names = keyword == std::string_view("dependentRequired");
+    const bool is_old = keyword == std::string_view("dependencies");
     for (const auto& [name, needed] : dependents->items()) {
+      const bool names =
+          is_old ? needed.is_array() : keyword == std::string_view("dependentRequired");
       if (names ? !IsNames(needed) : needed.is_array()) return std::nullopt;
       OrderedJson present = {{"required", OrderedJson::array({name})}};
       const OrderedJson then = names ? OrderedJson{{"required", needed}} : OrderedJson(needed);

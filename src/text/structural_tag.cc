@@ -30,6 +30,7 @@ Status RewriteParts(bool closed, OrderedJson* part) {
   if (part->is_object() && part->value("type", OrderedJson()) == "json_schema" &&
       part->contains("json_schema")) {
     if (closed && part->erase(kRewrittenMember) > 0) return OkStatus();
+    part->erase(std::string(kWrittenAsMember));
     OrderedJson& schema = (*part)["json_schema"];
     SLUICE_ASSIGN_OR_RETURN(
         OrderedJson rewritten,

@@ -12,6 +12,13 @@ namespace sluice::text {
 // RewriteSchema gave, and is left as it is, since another pass would refuse what the first one
 // wrote.
 inline constexpr const char* kRewrittenMember = "rewritten";
+// Another of these, beside the first, and the members of the object in it: the arguments of a call
+// as a family writes them (text/grammar_compiler/written_arguments.h, which fuzz targets are built
+// without).
+inline constexpr std::string_view kWrittenAsMember = "written_as";
+inline constexpr std::string_view kFormOfArguments = "form";
+inline constexpr std::string_view kQuoteOfArguments = "quote";
+inline constexpr std::string_view kQuoteTokenOfArguments = "quote_token";
 
 // The tag as the library takes it: the older form, with `structures` and `triggers`, in the present
 // one, with a `format`; its JSON schemas and regular expressions rewritten (RewriteSchema,

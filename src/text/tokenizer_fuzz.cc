@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/fuzz_target.h"
 #include "files/gguf.h"
+#include "files/sentencepiece_model.h"
 #include "files/tokenizer_data.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
@@ -39,6 +40,9 @@ void sluice::FuzzInput(std::string_view input) {
     auto file = files::GgufFile::FromMemory(bytes, "fuzz.gguf");
     if (!file.ok()) return;
     read = files::TokenizerFromGguf(**file);
+  } else if (input.starts_with('\n')) {  // the first field of a SentencePiece model
+    const auto model = files::ReadSentencePieceModel(input);
+    CHECK(!model.ok() || model->pieces.size() <= input.size(), model->pieces.size());
   } else {
     read = files::TokenizerFromJson(input, "");
   }

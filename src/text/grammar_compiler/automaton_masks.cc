@@ -8,6 +8,9 @@ namespace {
 
 constexpr size_t kKeptMax = 4 << 20;
 constexpr size_t kBehindBytesMax = 63;  // bits of Place::begun
+// Nodes below one at which what other states have in common is looked for: of a long text most
+// states differ by the few longest tokens alone.
+constexpr int32_t kSharedNodesMin = 32;
 
 }  // namespace
 
@@ -44,7 +47,17 @@ AutomatonMasks::Place AutomatonMasks::Go(Place from, uint8_t byte, int32_t state
   return place;
 }
 
+bool AutomatonMasks::IsShared(int32_t node, const Place& place) const {
+  if (tree_.nodes[node].after - node < kSharedNodesMin || place.state < 0 || place.behind) {
+    return false;
+  }
+  return place.begun == static_cast<uint64_t>(rule_->is_end(place.state));
+}
+
 const AutomatonMasks::Part& AutomatonMasks::PartOf(int32_t root, int32_t state) {
+  const auto& alike =
+      alike_[std::min(static_cast<size_t>(tree_.nodes[root].height), alike_.size() - 1)];
+  state = alike[state];
   const int64_t key = int64_t{root} << 32 | static_cast<uint32_t>(state);
   const auto [known, is_new] = parts_.try_emplace(key);
   Part& part = known->second;
@@ -74,6 +87,13 @@ const AutomatonMasks::Part& AutomatonMasks::PartOf(int32_t root, int32_t state) 
       at = node.after;
       continue;
     }
+    if (at != root && IsShared(at, place)) {
+      const Part& inner = PartOf(at, place.state);
+      for (const auto& [first, last] : inner.accepted) accept(first, last);
+      part.uncertain.insert(part.uncertain.end(), inner.uncertain.begin(), inner.uncertain.end());
+      at = node.after;
+      continue;
+    }
     if (place.state >= 0 || behind_->always) {
       accept(node.first, node.own);
     } else {
@@ -95,7 +115,7 @@ AutomatonMasks::Mask AutomatonMasks::MaskOf(const ByteAutomaton::Row& row) {
   int32_t count = 0;
   for (int byte = 0; byte < 256; ++byte) {
     if (row[byte] < 0 || tree_.roots[byte] < 0) continue;
-    const Part& part = PartOf(tree_.roots[byte], alike_[row[byte]]);
+    const Part& part = PartOf(tree_.roots[byte], row[byte]);
     for (const auto& run : part.accepted) count += run.second - run.first;
     accepted.insert(accepted.end(), part.accepted.begin(), part.accepted.end());
     mask.uncertain_indices.insert(mask.uncertain_indices.end(), part.uncertain.begin(),

@@ -35,7 +35,7 @@ class AutomatonMasks {
             const std::function<void(int32_t state, Mask)>& add);
 
  private:
-  // Tokens that begin with a byte, behind which the automaton is in some state.
+  // Tokens that begin with some bytes, behind which the automaton is in some state.
   struct Part {
     std::vector<std::pair<int32_t, int32_t>> accepted;  // runs of tokens
     std::vector<int32_t> uncertain;
@@ -47,7 +47,10 @@ class AutomatonMasks {
     bool behind;     // all of `behind` came behind an end of the rule
   };
 
-  const Part& PartOf(int32_t root, int32_t state);
+  // `node`: of the tree, behind the bytes of which the state is any that its tokens do not tell
+  // from `state`. No part of the rule has ended before.
+  const Part& PartOf(int32_t node, int32_t state);
+  bool IsShared(int32_t node, const Place& place) const;
   Place Go(Place from, uint8_t byte, int32_t state) const;
   Mask MaskOf(const ByteAutomaton::Row& row);
 
@@ -57,9 +60,9 @@ class AutomatonMasks {
 
   // Of the rule that masks are made for.
   const ByteAutomaton* rule_ = nullptr;
-  std::vector<int32_t> alike_;  // ByteAutomaton::FirstAlike, for the longest token
+  std::vector<std::vector<int32_t>> alike_;  // ByteAutomaton::FirstAlike, for the longest token
   const TextBehind* behind_ = nullptr;
-  std::unordered_map<int64_t, Part> parts_;  // by the tree's root and the state behind it
+  std::unordered_map<int64_t, Part> parts_;  // by the tree's node and the state behind it
   size_t kept_ = 0;                          // numbers in them
   std::vector<Place> places_;                // by depth
 };

@@ -81,7 +81,7 @@ int32_t ByteAutomaton::StateOf(std::vector<int32_t> of) {
   return known->second;
 }
 
-std::vector<int32_t> ByteAutomaton::FirstAlike(int32_t bytes) const {
+std::vector<std::vector<int32_t>> ByteAutomaton::FirstAlike(int32_t bytes) const {
   std::vector<int> told_apart = {0};  // of bytes that lead to the same everywhere, the first
   for (int byte = 1; byte < 256; ++byte) {
     const bool same = std::all_of(states_.begin(), states_.end(), [&](const State& state) {
@@ -90,20 +90,22 @@ std::vector<int32_t> ByteAutomaton::FirstAlike(int32_t bytes) const {
     if (!same) told_apart.push_back(byte);
   }
   // Those that are alike by one byte more, until more tells no more apart.
-  std::vector<int32_t> first(states_.size()), before;
+  std::vector<std::vector<int32_t>> alike;
+  std::vector<int32_t> first(states_.size());
   for (size_t i = 0; i < states_.size(); ++i) {
     const auto same = std::find_if(states_.begin(), states_.end(), [&](const State& state) {
       return state.is_end == states_[i].is_end;
     });
     first[i] = static_cast<int32_t>(same - states_.begin());
   }
-  for (int32_t round = 0; round < bytes && first != before; ++round) {
-    before = first;
+  alike.push_back(first);
+  for (int32_t round = 0; round < bytes; ++round) {
+    const std::vector<int32_t>& before = alike.back();
     const auto behind = [&](size_t state, int byte) {
       const int32_t next = states_[state].next[byte];
       return next < 0 ? -1 : before[next];
     };
-    const auto alike = [&](size_t a, size_t b) {
+    const auto same = [&](size_t a, size_t b) {
       return before[a] == before[b] &&
              std::all_of(told_apart.begin(), told_apart.end(),
                          [&](int byte) { return behind(a, byte) == behind(b, byte); });
@@ -116,12 +118,14 @@ std::vector<int32_t> ByteAutomaton::FirstAlike(int32_t bytes) const {
       }
       const auto [begin, end] = firsts.equal_range(hash);
       const auto found =
-          std::find_if(begin, end, [&](const auto& entry) { return alike(entry.second, i); });
+          std::find_if(begin, end, [&](const auto& entry) { return same(entry.second, i); });
       first[i] = static_cast<int32_t>(found == end ? i : found->second);
       if (found == end) firsts.emplace(hash, i);
     }
+    if (first == before) break;
+    alike.push_back(first);
   }
-  return first;
+  return alike;
 }
 
 }  // namespace sluice::text

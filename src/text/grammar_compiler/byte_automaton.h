@@ -24,8 +24,9 @@ class ByteAutomaton {
   static std::optional<ByteAutomaton> Make(const xgrammar::CompactFSMWithStartEnd& rule);
 
   const Row& next(int32_t state) const { return states_[static_cast<size_t>(state)].next; }
-  // For each state the first that no text of up to `bytes` bytes tells from it.
-  std::vector<int32_t> FirstAlike(int32_t bytes) const;
+  // For each state the first that no text of up to so many bytes as the index tells from it. Texts
+  // that are longer, up to `bytes`, tell no more apart than the last index.
+  std::vector<std::vector<int32_t>> FirstAlike(int32_t bytes) const;
   bool is_end(int32_t state) const { return states_[static_cast<size_t>(state)].is_end; }
   // The states of the library's automaton at which a byte may come, with what comes behind it.
   const std::vector<std::pair<int32_t, Row>>& beginnings() const { return beginnings_; }

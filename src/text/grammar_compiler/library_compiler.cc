@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "text/grammar_compiler/automaton_masks.h"
+#include "text/grammar_compiler/written_arguments.h"
 
 namespace sluice::text {
 namespace {
@@ -23,6 +24,11 @@ constexpr size_t kRuleCacheBytes = 48 << 20;
 // No whitespace between the parts of a JSON text: a model could write it without end. What a schema
 // does not name it permits.
 xgrammar::Grammar ReadSchema(const std::string& schema) {
+  if (schema.find(kExtended) != std::string::npos) {
+    picojson::value read;
+    const bool is_object = picojson::parse(read, schema).empty() && read.is<picojson::object>();
+    if (is_object && read.contains(kExtended)) return ReadExtendedSchema(read);
+  }
   return xgrammar::Grammar::FromJSONSchema(schema, /*any_whitespace=*/false,
                                            /*indent=*/std::nullopt, std::pair{",", ":"},
                                            /*strict_mode=*/false);
@@ -40,15 +46,19 @@ void MakeCompact(picojson::value* part) {
     return object.count(key) != 0 && object[key].is<std::string>() &&
            object[key].get<std::string>() == text;
   };
+  const auto become = [&](const xgrammar::Grammar& grammar) {
+    picojson::object rules;
+    rules["type"] = picojson::value("grammar");
+    rules["grammar"] = picojson::value(grammar.ToString());
+    *part = picojson::value(std::move(rules));
+  };
   const bool json = object.count("style") == 0 || is("style", "json");
-  if (is("type", "json_schema") && json && object.count("json_schema") != 0 &&
-      object.count("max_whitespace_cnt") == 0) {
-    const std::string rules = ReadSchema(object["json_schema"].serialize()).ToString();
-    picojson::object compact;
-    compact["type"] = picojson::value("grammar");
-    compact["grammar"] = picojson::value(rules);
-    *part = picojson::value(std::move(compact));
-    return;
+  if (is("type", "json_schema") && json && object.count("json_schema") != 0) {
+    const picojson::value schema = object["json_schema"];
+    if (object.count(kWrittenAs) != 0) {
+      return become(ReadWrittenArguments(schema, picojson::value(object[kWrittenAs])));
+    }
+    if (object.count("max_whitespace_cnt") == 0) return become(ReadSchema(schema.serialize()));
   }
   const std::vector<std::string> keys = object.ordered_keys();
   for (const std::string& key : keys) MakeCompact(&object[key]);

@@ -14,6 +14,9 @@ TokenTree::TokenTree(const xgrammar::TokenizerInfo& vocabulary) {
     for (; open.size() > depth_left; open.pop_back()) {
       nodes[open.back()].after = static_cast<int32_t>(nodes.size());
       nodes[open.back()].last = token;
+      if (open.size() < 2) continue;
+      int32_t& above = nodes[open[open.size() - 2]].height;
+      above = std::max(above, nodes[open.back()].height + 1);
     }
   };
   for (int32_t token = 0; token < tokens; ++token) {
@@ -28,7 +31,7 @@ TokenTree::TokenTree(const xgrammar::TokenizerInfo& vocabulary) {
       const auto byte = static_cast<uint8_t>(bytes[i]);
       if (i == 0) roots[byte] = static_cast<int32_t>(nodes.size());
       open.push_back(static_cast<int32_t>(nodes.size()));
-      nodes.push_back({0, token, token, 0, static_cast<int32_t>(i), byte});
+      nodes.push_back({0, token, token, 0, static_cast<int32_t>(i), 0, byte});
     }
     if (!open.empty()) nodes[open.back()].own = token + 1;
     depth = std::max(depth, static_cast<int32_t>(bytes.size()));

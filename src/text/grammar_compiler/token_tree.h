@@ -17,7 +17,8 @@ struct TokenTree {
     int32_t first;  // tokens that begin with its bytes: [first, last); those that are these bytes
     int32_t own;    // come first: [first, own)
     int32_t last;
-    int32_t depth;  // of the node's last byte; 0: the first byte of a token
+    int32_t depth;   // of the node's last byte; 0: the first byte of a token
+    int32_t height;  // bytes behind it, of the longest token that begins with its bytes
     uint8_t byte;
   };
 

@@ -52,16 +52,51 @@ class CallGrammarBuilder {
     return Sequence(std::move(elements));
   }
 
+  // Calls, or else text unless they are `required`, behind messages of their own.
+  OrderedJson Messages(OrderedJson calls, bool required) const {
+    OrderedJson first = Message(shape_.think_begin);
+    if (required) {
+      first = {{"type", "optional"}, {"content", std::move(first)}};
+      return Sequence(OrderedJson::array({std::move(first), std::move(calls)}));
+    }
+    first = Or(OrderedJson::array({std::move(first), Message(shape_.text_begin)}));
+    OrderedJson last = OrderedJson::array();
+    AddLiteral(shape_.last_text_begin, &last);
+    last.push_back(TextWithoutMarks());
+    last = Or(OrderedJson::array({std::move(calls), Sequence(std::move(last))}));
+    return Sequence(OrderedJson::array(
+        {OrderedJson{{"type", "star"}, {"content", std::move(first)}}, std::move(last)}));
+  }
+
   // Text that no call begins in.
   OrderedJson Prose() const {
     const std::string_view first =
         shape_.section_begin.empty() ? shape_.call_begin : shape_.section_begin;
+    // A bracket alone is no call further behind.
+    if (shape_.bare && first == "[") {
+      const OrderedJson begin = {{"type", "regex"}, {"pattern", "[^\\[ \\t\\r\\n]"}};
+      return Sequence(OrderedJson::array({begin, TextWithoutMarks()}));
+    }
     const std::string_view mark = MarkAt(first, marks_);
     return {{"type", "any_text"},
             {"excludes", OrderedJson::array({std::string(mark.empty() ? first : mark)})}};
   }
 
  private:
+  OrderedJson TextWithoutMarks() const {
+    OrderedJson marks = OrderedJson::array();
+    for (const std::string_view mark : marks_) marks.push_back(std::string(mark));
+    return {{"type", "any_text"}, {"excludes", std::move(marks)}};
+  }
+
+  OrderedJson Message(std::string_view begin) const {
+    OrderedJson elements = OrderedJson::array();
+    AddLiteral(begin, &elements);
+    elements.push_back(TextWithoutMarks());
+    AddLiteral(shape_.message_end, &elements);
+    return Sequence(std::move(elements));
+  }
+
   OrderedJson Call(std::span<const CallableTool> tools) const {
     OrderedJson named = OrderedJson::array();
     for (const CallableTool& tool : tools) {
@@ -71,7 +106,9 @@ class CallGrammarBuilder {
         elements.push_back({{"type", "regex"}, {"pattern", std::string(shape_.behind_name)}});
       }
       AddLiteral(shape_.arguments, &elements);
-      if (shape_.parameters == nullptr) {
+      if (shape_.form != nullptr) {
+        elements.push_back(tool.written);
+      } else if (shape_.parameters == nullptr) {
         elements.push_back({{"type", "json_schema"}, {"json_schema", tool.schema}});
       }
       for (const TaggedParameter& parameter : tool.parameters) {
@@ -164,7 +201,9 @@ Grammar CallGrammar(const CallShape& shape, std::span<const std::string_view> ma
                     const SpecialMark& special) {
   const CallGrammarBuilder builder(shape, marks, special);
   OrderedJson format = builder.Calls(tools, one_call);
-  if (!required && shape.bare) {
+  if (!shape.message_end.empty()) {
+    format = builder.Messages(std::move(format), required);
+  } else if (!required && shape.bare) {
     format = Or(OrderedJson::array({std::move(format), builder.Prose()}));
   } else if (!required) {
     OrderedJson calls = {{"type", "optional"}, {"content", std::move(format)}};

@@ -23,6 +23,12 @@ struct ParameterShape {
   std::string_view end;
 };
 
+// How a family writes all arguments of a call together, where that is not JSON as others write it.
+struct ArgumentForm {
+  std::string_view name;   // of text/grammar_compiler/written_arguments.h
+  std::string_view quote;  // around texts; empty: quotes
+};
+
 // How a family writes calls, from the first one's beginning to the last one's end.
 struct CallShape {
   std::string_view section_begin;              // before the first call
@@ -33,8 +39,12 @@ struct CallShape {
   std::string_view separator;                  // between two calls
   std::string_view section_end;                // behind the last call
   const ParameterShape* parameters = nullptr;  // null: the arguments are one JSON object
+  const ArgumentForm* form = nullptr;          // null: that object is JSON
   bool bare = false;    // no mark tells a call from a text: calls are all of an answer
   bool single = false;  // there is one call at most
+  // Around a message of thinking, which may come first, and of text; empty: calls and text are told
+  // apart otherwise.
+  std::string_view think_begin, text_begin, last_text_begin, message_end;
 };
 
 // An argument between tags. Its value is one of these, as formats of a structural tag; null: none.
@@ -45,11 +55,12 @@ struct TaggedParameter {
   OrderedJson json;
 };
 
-// A tool, and what its arguments have to be: a schema of a JSON object, or one by one where the
-// shape has `parameters`.
+// A tool, and what its arguments have to be: a schema of a JSON object, a format of a structural
+// tag where the shape has a `form`, or one by one where it has `parameters`.
 struct CallableTool {
   std::string name;
   OrderedJson schema;
+  OrderedJson written;
   std::vector<TaggedParameter> parameters;
 };
 

@@ -293,17 +293,42 @@ constexpr Mark kPythonicMarks[] = {"<|python_start|>", "<|python_end|>"};
 constexpr PythonicForm kPythonic = {std::span(kPythonicMarks, 1), std::span(kPythonicMarks + 1, 1),
                                     /*bare=*/true};
 
+constexpr ArgumentForm kPythonArguments = {"python", ""};
+constexpr CallShape kPythonicShape = {.section_begin = "[",
+                                      .arguments = "(",
+                                      .call_end = ")",
+                                      .separator = ", ",
+                                      .section_end = "]",
+                                      .form = &kPythonArguments,
+                                      .bare = true};
+
 constexpr Mark kLfmMarks[] = {"<|tool_call_start|>", "<|tool_call_end|>"};
 constexpr PythonicForm kLfm = {std::span(kLfmMarks, 1), std::span(kLfmMarks + 1, 1)};
+
+constexpr CallShape kLfmShape = {.section_begin = "<|tool_call_start|>[",
+                                 .arguments = "(",
+                                 .call_end = ")",
+                                 .separator = ", ",
+                                 .section_end = "]<|tool_call_end|>",
+                                 .form = &kPythonArguments};
 
 constexpr Mark kGemmaSigns[] = {"<|tool_call>call:"};
 constexpr Mark kGemmaMarks[] = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
 constexpr GemmaForm kGemma = {"<|tool_call>call:", "<|\"|>", "<tool_call|>"};
 
+constexpr ArgumentForm kGemmaArguments = {"gemma", kGemma.quote};
+constexpr CallShape kGemmaShape = {
+    .call_begin = kGemma.begin, .call_end = kGemma.end, .form = &kGemmaArguments};
+
 constexpr Mark kFunctionGemmaSigns[] = {"<start_function_call>"};
 constexpr Mark kFunctionGemmaMarks[] = {"<start_function_call>", "<end_function_call>", "<escape>"};
 constexpr GemmaForm kFunctionGemma = {"<start_function_call>call:", "<escape>",
                                       "<end_function_call>"};
+
+constexpr ArgumentForm kFunctionGemmaArguments = {"gemma", kFunctionGemma.quote};
+constexpr CallShape kFunctionGemmaShape = {.call_begin = kFunctionGemma.begin,
+                                           .call_end = kFunctionGemma.end,
+                                           .form = &kFunctionGemmaArguments};
 
 template <const GemmaForm& form>
 std::unique_ptr<CallParser> MakeGemma(const ToolSchemas&) {
@@ -313,12 +338,22 @@ std::unique_ptr<CallParser> MakeGemma(const ToolSchemas&) {
 constexpr Mark kHarmonySigns[] = {"<|channel|>analysis"};
 constexpr Mark kHarmonyMarks[] = {"<|channel|>",   "<|message|>", "<|start|>", "<|end|>",
                                   "<|constrain|>", "<|call|>",    "<|return|>"};
+// Arguments in which a mark ends the message, though it stand in a text.
+constexpr ArgumentForm kHarmonyArguments = {"marked", ""};
+constexpr CallShape kHarmonyShape = {.call_begin = "<|channel|>commentary to=functions.",
+                                     .arguments = " <|constrain|>json<|message|>",
+                                     .form = &kHarmonyArguments,
+                                     .single = true,
+                                     .think_begin = "<|channel|>analysis<|message|>",
+                                     .text_begin = "<|channel|>commentary<|message|>",
+                                     .last_text_begin = "<|channel|>final<|message|>",
+                                     .message_end = "<|end|><|start|>assistant"};
 std::unique_ptr<CallParser> MakeHarmony(const ToolSchemas&) { return std::make_unique<Harmony>(); }
 
 // Both tables.
 
 constexpr CallFamily kCallFamilies[] = {
-    {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, nullptr, /*short_ids=*/false,
+    {"harmony", kHarmonySigns, "", kHarmonyMarks, MakeHarmony, &kHarmonyShape, /*short_ids=*/false,
      /*thinks=*/true},
     {"kimi_k2", std::span(kKimiMarks, 1), "", kKimiMarks, Make<HeaderCalls, kKimi>, &kKimiShape,
      /*short_ids=*/false, /*thinks=*/false, /*cut=*/kKimiMarks[0]},
@@ -342,16 +377,18 @@ constexpr CallFamily kCallFamilies[] = {
     {"mistral", std::span(kMistralMarks, 1), "", kMistralMarks, Make<HeaderCalls, kMistral>,
      &kMistralShape,
      /*short_ids=*/true},
-    {"gemma4", kGemmaSigns, "", kGemmaMarks, MakeGemma<kGemma>},
-    {"functiongemma", kFunctionGemmaSigns, "", kFunctionGemmaMarks, MakeGemma<kFunctionGemma>},
+    {"gemma4", kGemmaSigns, "", kGemmaMarks, MakeGemma<kGemma>, &kGemmaShape},
+    {"functiongemma", kFunctionGemmaSigns, "", kFunctionGemmaMarks, MakeGemma<kFunctionGemma>,
+     &kFunctionGemmaShape},
     {"granite", std::span(kGraniteMarks, 1), "", kGraniteMarks, Make<JsonCalls, kGranite>,
      &kGraniteShape},
     {"phi4", kPhi4Signs, "", kPhi4Marks, Make<JsonCalls, kPhi4>, &kPhi4Shape},
     {"functools", kFunctoolsSigns, "", kPhi4Marks, Make<JsonCalls, kPhi4>, &kFunctoolsShape},
     {"nemotron", std::span(kNemotronMarks, 1), "", kNemotronMarks, Make<JsonCalls, kNemotron>,
      &kNemotronShape},
-    {"lfm2", std::span(kLfmMarks, 1), "", kLfmMarks, Make<PythonicCalls, kLfm>},
-    {"llama_pythonic", kPythonicSigns, "", kPythonicMarks, Make<PythonicCalls, kPythonic>},
+    {"lfm2", std::span(kLfmMarks, 1), "", kLfmMarks, Make<PythonicCalls, kLfm>, &kLfmShape},
+    {"llama_pythonic", kPythonicSigns, "", kPythonicMarks, Make<PythonicCalls, kPythonic>,
+     &kPythonicShape},
     {"llama3_json", kLlamaSigns, "", kLlamaMarks, Make<JsonCalls, kLlama>, &kLlamaShape},
     {"hermes", kHermesMarks, "<invoke ", kHermesMarks, Make<JsonCalls, kHermes>, &kHermesShape},
 };

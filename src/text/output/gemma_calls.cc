@@ -86,8 +86,8 @@ bool GemmaCalls::StepKey(AnswerParts* parts, TextDelta* delta) {
     return true;
   }
   const size_t end = rest.find(':');
-  if (end == std::string_view::npos && rest.size() <= kWordBytesMax) return false;
-  if (end == std::string_view::npos || end > kWordBytesMax) {
+  if (end == std::string_view::npos && rest.size() <= kLookAheadMax) return false;
+  if (end == std::string_view::npos || end > kLookAheadMax) {
     parts->EndCall(delta);
     state_ = State::kProse;
     return true;

@@ -41,6 +41,7 @@ void PythonLiteral::AddInText(char c, std::string* json) {
 }
 
 void PythonLiteral::EndWord(std::string* json) {
+  number_ = false;
   *json += word_ == "True" ? "true" : word_ == "False" ? "false" : word_ == "None" ? "null" : word_;
   word_.clear();
 }
@@ -51,6 +52,12 @@ PythonLiteral::Step PythonLiteral::Add(char c, std::string* json) {
     return Step::kTaken;
   }
   if (IsNameByte(c) || c == '+') {
+    // A number may have any number of digits.
+    number_ = number_ || (word_.empty() && ((c >= '0' && c <= '9') || c == '-'));
+    if (number_) {
+      *json += c;
+      return Step::kTaken;
+    }
     word_ += c;
     return word_.size() > kWordBytesMax ? Step::kBroken : Step::kTaken;
   }
@@ -140,7 +147,8 @@ bool PythonicCalls::StepBetween(AnswerParts* parts, TextDelta* delta) {
 void PythonicCalls::StepName(AnswerParts* parts, TextDelta* delta) {
   const char c = pending_.rest()[0];
   const bool ends = c == '(' && !name_.empty() && (marked_ || schemas_.Has(name_));
-  if (!ends && (!IsNameByte(c) || name_.size() >= kWordBytesMax)) return GiveBack(parts, delta);
+  const bool goes_on = IsNameByte(c) || (!name_.empty() && (c == ':' || c == '/'));
+  if (!ends && (!goes_on || name_.size() >= kWordBytesMax)) return GiveBack(parts, delta);
   Hold(1);
   if (!ends) {
     name_ += c;

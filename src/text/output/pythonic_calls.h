@@ -28,6 +28,7 @@ class PythonLiteral {
   int depth_ = 0;
   char quote_ = 0;  // 0: outside of a text
   bool escaped_ = false;
+  bool number_ = false;  // within one
   std::string word_;
 };
 

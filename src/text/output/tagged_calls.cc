@@ -1,6 +1,7 @@
 #include "text/output/tagged_calls.h"
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "base/json.h"
@@ -222,9 +223,9 @@ void TaggedCalls::EndValue(AnswerParts* parts, TextDelta* delta) {
   if (streams_) return parts->Arguments("\"", delta);
   const std::string value = std::exchange(value_, {});
   std::string json = JsonSpelling(value);
-  const auto parsed = ParseJson(json, "value");
+  const std::optional<Json> parsed = ReadWrittenValue(json);
   const bool is_text =
-      !parsed.ok() || parsed->is_string() ||
+      !parsed || parsed->is_string() ||
       (kind_ == ToolSchemas::Kind::kAny && schemas_.IsText(name_, key_, value, *parsed));
   if (is_text) {
     json = "\"";

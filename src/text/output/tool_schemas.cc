@@ -1,7 +1,9 @@
 #include "text/output/tool_schemas.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 namespace sluice::text {
@@ -165,12 +167,66 @@ class SchemaReader {
   size_t& steps_;
 };
 
+// Whether that is how JSON writes a number that no double holds.
+bool IsLargeNumber(std::string_view text) {
+  const auto digits = [&text] {
+    size_t count = 0;
+    while (count < text.size() && text[count] >= '0' && text[count] <= '9') ++count;
+    text.remove_prefix(count);
+    return count;
+  };
+  const std::string whole(text);
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const bool zero = text.starts_with('0');
+  const size_t before = digits();
+  if (before == 0 || (zero && before > 1)) return false;
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    if (digits() == 0) return false;
+  }
+  if (text.starts_with('e') || text.starts_with('E')) {
+    text.remove_prefix(1);
+    if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+    if (digits() == 0) return false;
+  }
+  return text.empty() && std::isinf(std::strtod(whole.c_str(), nullptr));
+}
+
 }  // namespace
 
 std::string JsonSpelling(std::string_view value) {
   if (value == "True") return "true";
   if (value == "False") return "false";
   return value == "None" ? "null" : std::string(value);
+}
+
+std::optional<Json> ReadWrittenValue(std::string_view json) {
+  auto parsed = ParseJson(json, "value");
+  if (parsed.ok()) return *std::move(parsed);
+  // Once more with 1 for each such number.
+  std::string held;
+  bool in_text = false, changed = false;
+  for (size_t at = 0; at < json.size();) {
+    const char c = json[at];
+    const bool begins = !in_text && (c == '-' || (c >= '0' && c <= '9'));
+    if (begins) {
+      const size_t end = std::min(json.find_first_not_of("+-.0123456789eE", at), json.size());
+      const std::string_view number = json.substr(at, end - at);
+      const bool large = IsLargeNumber(number);
+      changed = changed || large;
+      held += large ? std::string_view("1") : number;
+      at = end;
+      continue;
+    }
+    const size_t bytes = in_text && c == '\\' ? std::min<size_t>(2, json.size() - at) : 1;
+    in_text = in_text != (c == '"');
+    held += json.substr(at, bytes);
+    at += bytes;
+  }
+  if (!changed) return std::nullopt;
+  parsed = ParseJson(held, "value");
+  if (!parsed.ok()) return std::nullopt;
+  return *std::move(parsed);
 }
 
 Result<ToolSchemas> ToolSchemas::Make(const std::string& tools_json) {

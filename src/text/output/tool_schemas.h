@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ namespace sluice::text {
 
 // As JSON writes a value that Python may have written: True, False and None.
 std::string JsonSpelling(std::string_view value);
+// The value that a text is; nothing: it is no JSON. Numbers that no double holds, all of which are
+// integers, read as 1.
+std::optional<Json> ReadWrittenValue(std::string_view json);
 
 class ToolSchemas {
  public:

@@ -39,5 +39,17 @@ TEST(ToolSchemasTest, LongListsOfManyPropertiesAreNotCopiedForEach) {
   EXPECT_LT(known, 10);
 }
 
+TEST(ToolSchemasTest, NumbersThatNoDoubleHoldsAreJson) {
+  for (const char* json :
+       {"1e577", "-2.5E+999", "[1, 1e577, \"1e577\"]", "{\"a\\\"\": -1e577}", "12", "null"}) {
+    EXPECT_TRUE(ReadWrittenValue(json).has_value()) << json;
+  }
+  for (const char* text :
+       {"1e577x", "01e577", "1.e577", "1e577 1", "[1e577", "\"1e577", "--1e577", "1e", "word"}) {
+    EXPECT_FALSE(ReadWrittenValue(text).has_value()) << text;
+  }
+  EXPECT_EQ(*ReadWrittenValue("\"1e577\""), "1e577");
+}
+
 }  // namespace
 }  // namespace sluice::text

@@ -47,6 +47,17 @@ const Transcript kTranscripts[] = {
         R"({"city": "Saint \"Paris\"\n<b>", "days": 3, "at": [1, 2], "units": null})"}}}},
     {"qwen3_coder",
      "none",
+     "<tool_call>\n<function=get_weather>\n<parameter=city>\n1e577\n</"
+     "parameter>\n<parameter=days>\n"
+     "1e577\n</parameter>\n<parameter=at>\n{\"a\": "
+     "-1e577}\n</parameter>\n<parameter=units>\n1e577\n"
+     "</parameter>\n</function>\n</tool_call>",
+     {"",
+      "",
+      {{"get_weather",
+        R"({"city": "1e577", "days": 1e577, "at": {"a": -1e577}, "units": "1e577"})"}}}},
+    {"qwen3_coder",
+     "none",
      "Well.\n<function=now>\n</function>\n</tool_call> or <function=none> in prose",
      {"Well.or <function=none> in prose", "", {{"now", "{}"}}}},
     {"seed_oss",
