@@ -1,5 +1,6 @@
 // What is wrong with the files of a tokenizer is said in a sentence.
 #include "files/folder_tokenizer.h"
+#include "base/source_dir_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string Bytes(const std::string& name) {
-  std::ifstream stream(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/tokenizers/" + name,
-                       std::ios::binary);
+  std::ifstream stream(SourceDir() + "/tests/golden/tokenizers/" + name, std::ios::binary);
   std::stringstream text;
   text << stream.rdbuf();
   return text.str();

@@ -95,9 +95,10 @@ TEST_F(ResumableStreamsTest, AResponseIsGoneOnWithByItsOwnPath) {
   const std::string key = "Bearer secret-one";
   auto first =
       Send("POST", "/v1/responses", R"({"input":"a","stream":true,"resume_seconds":9})", key);
-  const size_t at = first->streamed.find("resp_");
-  const std::string path = "/v1/responses/" + first->streamed.substr(at, 5 + 32);
   Emit("one");
+  const size_t at = first->streamed.find("resp_");
+  ASSERT_NE(at, std::string::npos) << first->streamed;
+  const std::string path = "/v1/responses/" + first->streamed.substr(at, 5 + 32);
   const size_t id = first->streamed.rfind("id: resp_");
   const std::string last = first->streamed.substr(id + 4, first->streamed.find('\n', id) - id - 4);
   const Json event = Json::parse(first->streamed.substr(first->streamed.rfind("data: ") + 6));

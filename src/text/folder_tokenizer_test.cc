@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/source_dir_fixture.h"
 #include "files/model_files.h"
 #include "text/tokenizer.h"
 
@@ -16,7 +17,7 @@ namespace sluice::text {
 namespace {
 
 std::string FolderOf(const std::string& name) {
-  return std::string(SLUICE_SOURCE_DIR) + "/tests/golden/tokenizers/" + name;
+  return SourceDir() + "/tests/golden/tokenizers/" + name;
 }
 
 std::shared_ptr<const Tokenizer> Open(const std::string& name) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "text/empty_alternatives.h"
 #include "text/grammar_compiler/frames.h"
 #include "text/grammar_compiler/library.h"
 #include "text/grammar_compiler/serve_grammars.h"
@@ -195,7 +196,7 @@ Result<std::string> ForLibrary(const Grammar& grammar) {
     case Grammar::Kind::kStructuralTag:
       return RewriteStructuralTag(grammar.text, !grammar.open);
     default:
-      return grammar.text;
+      return WithEmptyAlternatives(grammar.text);
   }
 }
 

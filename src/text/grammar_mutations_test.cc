@@ -12,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "base/source_dir_fixture.h"
 #include "text/grammar.h"
 #include "text/grammar_fixture.h"
 
@@ -29,7 +30,7 @@ int Variable(const char* name) {
 class GrammarMutations : public ::testing::Test {
  protected:
   GrammarMutations() : random_(static_cast<uint64_t>(Variable("SLUICE_MUTATION_SEED"))) {
-    const std::string folder = std::string(SLUICE_SOURCE_DIR) + "/tests/fuzz/grammar";
+    const std::string folder = SourceDir() + "/tests/fuzz/grammar";
     std::vector<std::string> paths;
     for (const auto& entry : std::filesystem::directory_iterator(folder))
       paths.push_back(entry.path().string());
@@ -151,7 +152,7 @@ TEST_F(GrammarMutations, AreRefusedOrFollowed) {
   for (; tried < kUsualGrammars || std::chrono::steady_clock::now() < until; ++tried) {
     const std::string text = Changed();
     SCOPED_TRACE(::testing::PrintToString(text));
-    const auto grammar = compiler.Compile({Grammar::Kind::kRules, text});
+    const auto grammar = Compile({Grammar::Kind::kRules, text}, &compiler);
     if (grammar.ok()) {
       ++compiled;
       Follow(**grammar, vocab);
@@ -172,7 +173,7 @@ TEST_F(GrammarMutations, TheirSeedsAreGrammars) {
   GrammarCompiler compiler(tokenizer, tokenizer->vocab_size(), {kEndOfAnswer});
   int compiled = 0;
   for (const std::string& seed : seeds_) {
-    const auto grammar = compiler.Compile({Grammar::Kind::kRules, seed});
+    const auto grammar = Compile({Grammar::Kind::kRules, seed}, &compiler);
     if (!grammar.ok()) std::cout << grammar.status().message() << "\n";
     compiled += grammar.ok() ? 1 : 0;
   }

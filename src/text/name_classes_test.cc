@@ -22,7 +22,7 @@ TEST(NameClassesTest, EachNameIsInTheClassOfThePatternsThatItFits) {
   const std::vector<std::vector<const char*>> cases = {{"^a"},
                                                        {"a*", "aaa*"},
                                                        {"[0-9]{2,}", "_"},
-                                                       {"^.*b1$", "a.?b", "^(a|1b)+$"},
+                                                       {"b1$", "^(a|1b)+$"},
                                                        {"^$"},
                                                        {"^[^a]*$", "^a{1,3}(b(1|_){0,2})?$"}};
   for (const auto& patterns : cases) {
