@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 DRAFTS = ("draft2019-09", "draft2020-12")
-ACCEPTED_SHARE = 0.65  # of the optional tests less are than of the others
+ACCEPTED_SHARE = 0.78  # of the optional tests less are than of the others
 ORDERS_MAX = 24
 # `format` says nothing there of a string, but holds an answer to it here; tests of it that want
 # strings of no form to be valid do not apply.
@@ -27,7 +27,9 @@ LEAP_SECONDS = "of leap seconds only those of UTC are taken, since others have t
 QUOTED = "JSON escapes quotes, and strings that have a pattern or a format have no escapes"
 ESCAPED = "JSON escapes control characters, and strings that have a pattern or a format have no escapes"
 ADDRESSES = "addresses in brackets take a tenth of a second to compile, and are left out"
+EXPONENTS = "integers are written without exponents"
 EXCEPTIONS = {
+    ("optional/float-overflow.json", "valid if optional overflow handling is implemented"): EXPONENTS,
     ("optional/format/email.json", "an IPv4-address-literal after the @ is valid"): ADDRESSES,
     ("optional/format/email.json", "an IPv6-address-literal after the @ is valid"): ADDRESSES,
     ("optional/format/uri.json", "a valid URL "): ADDRESSES,
