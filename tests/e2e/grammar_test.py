@@ -106,7 +106,7 @@ class GrammarTest(unittest.TestCase):
         words = (f"{i * 7919 % 100003:07}" for i in range(18000))
         slow = "|".join(f"{word}[^{word[-1]}]*{word[-1]}" for word in words)
         for fields, word in (({"regex": "(a"}, "the regex"), ({"grammar": "root ::= x"}, "grammar"),
-                             ({"guided_json": {"contains": {}}}, '"contains"'),
+                             ({"guided_json": {"uniqueItems": True}}, '"uniqueItems"'),
                              ({"regex": slow}, "send a smaller or simpler one"),
                              ({"regex": "a", "guided_choice": ["a"]}, "one of them"),
                              ({"response_format": {"type": "json_schema", "json_schema": {

@@ -139,8 +139,8 @@ class ToolsTest(unittest.TestCase):
         # The form may hold white space.
         self.assertEqual([(item.type, item.name, json.loads(item.arguments)) for item in answer.output],
                          [("function_call", "now", {})])
-        tool["parameters"] = {"type": "object", "properties": {"a": {"contains": {}, "type": "array"}}}
-        with self.assertRaisesRegex(openai.BadRequestError, "contains"):
+        tool["parameters"] = {"type": "object", "properties": {"a": {"uniqueItems": True, "type": "array"}}}
+        with self.assertRaisesRegex(openai.BadRequestError, "uniqueItems"):
             self.client.responses.create(model="tiny", input="Weather?", tools=[tool])
         with self.assertRaisesRegex(openai.BadRequestError, "not among tools"):
             self.call(tool_choice={"type": "function", "function": {"name": "then"}})

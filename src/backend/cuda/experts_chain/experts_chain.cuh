@@ -122,10 +122,9 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
     return FirstProducts().k * 2 / kChainStageK;  // a stage has as many bytes as of codes
   }
 
-  // The row behind a norm, once all thread blocks have arrived `times` times: as codes and, behind
-  // them, as the router reads it.
-  __device__ __forceinline__ void TakeNormed(const ChainPhase& phase, int times,
-                                             unsigned long long before) const {
+  // The row behind the norm: as codes, and as the router reads it.
+  __device__ __forceinline__ void TakeNormed(unsigned long long before) const {
+    const ChainPhase& phase = FirstProducts();
     const int first = static_cast<int>(threadIdx.x) * kGroup;
     const bool has = first < phase.k;
     float weight[kGroup] = {};
@@ -134,7 +133,7 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
       *reinterpret_cast<float4*>(weight + 4) =
           *reinterpret_cast<const float4*>(phase.norm + first + 4);
     }
-    if (threadIdx.x == 0) Base::WaitForAll(before, times);
+    if (threadIdx.x == 0) Base::WaitForAll(before, 1);
     SyncSome(1, kChainMultipliers);
     Eight eights[Base::kAhead] = {};
     if (has) eights[0] = Base::LoadEight(static_cast<const T*>(phase.x) + first);
@@ -194,9 +193,11 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
     e.logits[row + lane / 4 + 8] = __fadd_rn(sum[2], 0.0f);
   }
 
-  // One warp; of what lies in shared memory. It is one piece of code, wherever it is called.
-  static __device__ __noinline__ void Route(const ExpertsChainParams& e, RoutedToken& routed,
-                                            int lane) {
+  // One warp.
+  __device__ __forceinline__ void FindExperts(unsigned long long before) const {
+    if (lane == 0) Base::WaitForAll(before, 2);
+    __syncwarp();
+    for (int i = lane; i < e.route.experts; i += 32) routed.logits[i] = __ldcg(e.logits + i);
     RouteExpertsParams route = e.route;
     route.logits = routed.logits;
     route.ids = routed.ids;
@@ -204,14 +205,7 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
     __syncwarp();
     RouteToken(route, 0, routed.ranks, lane);
     __syncwarp();
-  }
-  // One warp.
-  __device__ void FindExperts(unsigned long long before) const {
-    if (lane == 0) Base::WaitForAll(before, 2);
-    __syncwarp();
-    for (int i = lane; i < e.route.experts; i += 32) routed.logits[i] = __ldcg(e.logits + i);
-    Route(e, routed, lane);
-    const bool counts = blockIdx.x == 0 && e.counts != nullptr && lane < e.route.top_k;
+    const bool counts = blockIdx.x == 0 && e.counts != nullptr && lane < route.top_k;
     if (counts && (e.counted == nullptr || *e.counted > 0)) e.counts[routed.ids[lane]] += 1;
   }
 
@@ -252,14 +246,14 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
     unsigned long long before = 0;
     const int group = __shfl_sync(~0u, warp / 4, 0);
     place.Advance(group, p.stages);
-    const auto multiply = [&](const ChainPhase& phase) {
+    const auto plain = [&](const ChainPhase& phase, int number) {
+      Base::TakeRows(phase, number, before);
       Base::ForSlabs(phase, [&](int, int) {
         Base::MultiplySlab(phase.k / kChainStageK, nullptr, place, piece);
       });
     };
-    Base::TakeRows(p.phases[0], 0, before);
-    multiply(p.phases[0]);
-    TakeNormed(FirstProducts(), 1, before);
+    plain(p.phases[0], 0);
+    TakeNormed(before);
     ForRouterSlabs([&](int row) {
       if (group == 0) {
         MultiplyRouter(row, place);
@@ -287,10 +281,7 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
       Base::MultiplySlab(e.route.top_k * ExpertStages(Width()), routed.scales[slab++], place,
                          piece);
     });
-    if (p.phase_count < 4) return;
-    TakeNormed(p.phases[3], 4, before);
-    if (threadIdx.x == 0) Arrive(ready);
-    multiply(p.phases[3]);
+    if (p.phase_count == 4) plain(p.phases[3], 4);
   }
 
   // The finishing warp's lanes 16 and above have sums of nobody's token.
@@ -358,9 +349,6 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
   __device__ void FinishAll() {
     ChainPlace piece;
     uint32_t parity = 0;
-    // Finding experts takes as long as its code takes to come from memory, so that this warp, which
-    // has nothing to do yet, goes through it once, over whatever lies there.
-    Route(e, routed, lane);
     WaitForInputs();
     Base::FinishPhase(p.phases[0], piece, parity);
     Base::ArriveForAll();
