@@ -417,8 +417,10 @@ class Others(unittest.TestCase):
         question = "What is the capital of France?"
         done = run("chat", MODEL, *options, question, stdin="And of Italy?\n")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Paris", done.stdout)
-        self.assertNotIn("Rome", done.stdout)
+        # Which answer that is depends on the kernels; there is one, to that question alone.
+        self.assertTrue(done.stdout.strip())
+        asked = run("chat", MODEL, *options, stdin=question + "\n")
+        self.assertEqual(asked.stdout.strip(), done.stdout.strip())
         self.assertEqual(run("chat", "-p", question, "-m", MODEL, *options).stdout, done.stdout)
         done = run("chat", MODEL, "--max-model-len", "64", 200 * "word ")
         self.assertEqual((done.returncode, done.stdout.strip()), (2, ""))
