@@ -80,15 +80,23 @@ std::shared_ptr<const text::ThinkingTags> Constraints::Thinking(std::string_view
   return thinking_;
 }
 
-bool Constraint::Go(int32_t id) {
+bool Constraint::Ends(int32_t id) const {
   const auto& ends = model_.end_ids_;
-  if (std::find(ends.begin(), ends.end(), id) != ends.end() || !walk_->Go(id)) return false;
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
+}
+
+bool Constraint::Go(int32_t id) {
+  if (Ends(id) || !walk_->Go(id)) return false;
   ++drawn_;
   return true;
 }
 
 void Constraint::Take(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
+    if (passes_ends_ && Ends(id)) {
+      ++drawn_;
+      continue;
+    }
     if (lost_ || !Go(id)) {
       lost_ = true;
       ++drawn_;

@@ -66,10 +66,15 @@ class Constraints {
 
 class Constraint {
  public:
-  // `drawn`: tokens of the answer before those that the walk begins with.
+  // `drawn`: tokens of the answer before those that the walk begins with. `passes_ends`: a token
+  // that ends answers says nothing here, and the answer goes on as if it had not been drawn.
   Constraint(const Constraints& model, std::unique_ptr<text::AnswerWalk> walk, int min_tokens,
-             int drawn = 0)
-      : model_(model), walk_(std::move(walk)), min_tokens_(min_tokens), drawn_(drawn) {}
+             int drawn = 0, bool passes_ends = false)
+      : model_(model),
+        walk_(std::move(walk)),
+        min_tokens_(min_tokens),
+        passes_ends_(passes_ends),
+        drawn_(drawn) {}
 
   // Tokens that were drawn.
   void Take(std::span<const int32_t> ids);
@@ -107,12 +112,14 @@ class Constraint {
   // 0: there are several ways to go on.
   int32_t Forced(std::span<const uint32_t> allowed, const Ahead& ahead) const;
   std::string Bytes(int32_t id) const;
+  bool Ends(int32_t id) const;
   // False: neither the end nor any token fits.
   bool FillMask(std::span<uint32_t> allowed);
 
   const Constraints& model_;
   const std::unique_ptr<text::AnswerWalk> walk_;
   const int min_tokens_;
+  const bool passes_ends_;
   int32_t drawn_;
   Ahead ahead_;                    // behind these
   std::vector<uint32_t> scratch_;  // a mask

@@ -53,6 +53,20 @@ TEST(Constraint, BehindATokenThatDoesNotFitTheAnswerMayEndAlone) {
   EXPECT_TRUE(constraint.stuck());
 }
 
+// With ignore_eos such a token may have been drawn before there were masks.
+TEST(Constraint, AnswersThatGoOnBehindATokenThatEndsOthersLoseNothing) {
+  const Constraints model(nullptr, 64, {2});
+  std::vector<uint32_t> words;
+  for (const bool passes : {true, false}) {
+    Constraint constraint(model, std::make_unique<TiringWalk>(), 0, /*drawn=*/3, passes);
+    constraint.Take(std::vector<int32_t>{4, 2});
+    EXPECT_EQ(constraint.drawn(), 5);
+    constraint.FillMasks({}, &words);
+    EXPECT_EQ(words[0], passes ? 0xf0u : 1u << 2);
+    EXPECT_EQ(constraint.stuck(), !passes);
+  }
+}
+
 // Goes along one text, byte by byte, and ends.
 class TextWalk : public text::AnswerWalk {
  public:

@@ -41,7 +41,7 @@ Result<OrderedJson> ParsePart(const std::string& json, std::string_view name) {
 
 // Stands behind the text of a message that stays open, while the template is rendered: what comes
 // behind it is left out. The space at its end shows whether the template keeps those of a message.
-constexpr char kOpenEnd[] = "[open end 7d1f3a] ";
+constexpr char kOpenEnd[] = "[open end 7d1f3a]\t";
 constexpr std::string_view kSpaces = " \t\r\n";
 
 Status MarkOpenEnd(OrderedJson* messages) {
@@ -62,8 +62,9 @@ Status MarkOpenEnd(OrderedJson* messages) {
   return OkStatus();
 }
 
-// Up to where the mark stands.
-Result<std::string> CutAtOpenEnd(std::string rendered) {
+// Up to where the mark stands. `last`: the text that it stands behind, of which a template may have
+// taken spaces away; where it has nothing else, those in front of the mark are the template's own.
+Result<std::string> CutAtOpenEnd(std::string rendered, std::string_view last) {
   const std::string_view mark(kOpenEnd), word = mark.substr(0, mark.size() - 1);
   const size_t at = rendered.rfind(word);
   if (at == std::string::npos) {
@@ -74,7 +75,8 @@ Result<std::string> CutAtOpenEnd(std::string rendered) {
   }
   const bool trimmed = rendered.compare(at, mark.size(), mark) != 0;
   rendered.resize(at);
-  if (trimmed) rendered.resize(rendered.find_last_not_of(kSpaces) + 1);
+  const bool says = last.find_first_not_of(kSpaces) != std::string_view::npos;
+  if (trimmed && says) rendered.resize(rendered.find_last_not_of(kSpaces) + 1);
   return rendered;
 }
 
@@ -205,7 +207,11 @@ Result<std::string> TextModelImpl::Render(const OrderedJson& context, bool open,
   if (!rendered.ok()) {
     return Status(rendered.status().code(), rendered.status().message(), "messages");
   }
-  if (open) return CutAtOpenEnd(*std::move(rendered));
+  if (open) {
+    const auto& last = context["messages"].back()["content"].get_ref<const std::string&>();
+    const size_t mark = sizeof(kOpenEnd) - 1;
+    return CutAtOpenEnd(*std::move(rendered), std::string_view(last).substr(0, last.size() - mark));
+  }
   return rendered;
 }
 

@@ -71,7 +71,18 @@ TEST(TextModel, ALastMessageMayStayOpen) {
   EXPECT_EQ(
       render("{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}<end>{% endfor %}", kOpen),
       "<user>hi<end><assistant>The sun");
+  EXPECT_EQ(render("{% for m in messages %}<{{ m.role }}>{{ m.content | trim }} <end>{% endfor %}",
+                   kOpen),
+            "<user>hi <end><assistant>The sun");
   EXPECT_EQ(render(kPlain, R"([{"role":"assistant","content":""}])"), "<assistant>");
+  // What the template itself puts in front of the text stays.
+  for (const char* empty : {"", "  "}) {
+    const std::string messages =
+        std::string(R"([{"role":"assistant","content":")") + empty + R"("}])";
+    EXPECT_EQ(render("{% for m in messages %}<{{ m.role }}>\n\n{{ m.content | trim }}{% endfor %}",
+                     messages.c_str()),
+              "<assistant>\n\n");
+  }
   EXPECT_EQ(render(kPlain, R"([{"role":"user","content":"hi"}])").substr(0, 9), "messages:");
   EXPECT_EQ(render(kPlain, "[]").substr(0, 9), "messages:");
   EXPECT_EQ(

@@ -26,10 +26,12 @@ void TextWorkers::NoteBegun(RequestState* state) {
 }
 
 std::string TextWorkers::PromptEnd(const RequestState& state) const {
-  // What was begun may have opened the thinking long ago.
+  // What was begun may have opened the thinking long ago; within its text a tag is but named.
   if (const text::ThinkTags* const tags = context_.output->think_tags(); tags != nullptr) {
-    const size_t at = state.begun.rfind(tags->begin);
-    if (at != std::string::npos && state.begun.find(tags->end, at) == std::string::npos)
+    const std::string_view begun =
+        std::string_view(state.begun)
+            .substr(std::min(state.begun.find_first_not_of(" \t\r\n"), state.begun.size()));
+    if (begun.starts_with(tags->begin) && begun.find(tags->end) == std::string_view::npos)
       return std::string(tags->begin);
   }
   const std::span<const int32_t> all(state.prompt);
@@ -130,7 +132,8 @@ void TextWorkers::HoldThinking(RequestState* state) const {
                                     .may_end = !request.ignore_eos},
         nullptr, nullptr);
     auto& constraint = state->constraints[i] = std::make_unique<Constraint>(
-        *context_.constraints, std::move(walk), request.min_tokens, choice.tokens);
+        *context_.constraints, std::move(walk), request.min_tokens, choice.tokens,
+        /*passes_ends=*/request.ignore_eos);
     constraint->FillMasks({}, &words);
     context_.masks->Put(&constraint->place, constraint->drawn(), {}, /*forced=*/false, &words);
     context_.mask(state->id, static_cast<int>(i));

@@ -384,7 +384,7 @@ class Reader {
     const Json decoder = parts_.config.value("added_tokens_decoder", Json::object());
     for (const auto& [key, token] : decoder.items()) {
       const std::optional<int> id = WholeNumber(key);
-      if (!decoder.is_object() || !id || !TokenText(token)) {
+      if (!decoder.is_object() || !id || !token.is_object() || !TokenText(token)) {
         return BadModel("tokenizer_config.json has added_tokens_decoder with what is no token");
       }
       tokens_[*id] = token;

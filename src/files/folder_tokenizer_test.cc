@@ -124,6 +124,8 @@ TEST_F(FolderTokenizerTest, FilesThatAreMissingAndClassesThatAreNotKnownAreNamed
   EXPECT_EQ(ErrorWith(""), "no error");
   EXPECT_THAT(ErrorWith(R"({"added_tokens_decoder": {"x": {"content": "a"}}})"),
               HasSubstr("what is no token"));
+  EXPECT_THAT(ErrorWith(R"({"added_tokens_decoder": {"3": "<x>"}})"),
+              HasSubstr("what is no token"));
   Write("tokenizer.model", Bytes("t5/spiece.model"));
   EXPECT_THAT(ErrorWith(R"({"tokenizer_class": "XLMRobertaTokenizer"})"),
               HasSubstr("numbers the pieces"));

@@ -291,4 +291,13 @@ bool ResumableStreams::ResumeBehind(const std::string& key, const std::string& i
   return stream != nullptr && stream->Attach(number, client);
 }
 
+void ResumableStreams::Forget(const std::string& key, const std::string& id) const {
+  std::shared_ptr<Answer> forgotten;  // outlives the lock
+  std::lock_guard lock(registry_->mutex);
+  const auto found = registry_->streams.find(id);
+  if (found == registry_->streams.end() || found->second->key() != key) return;
+  forgotten = std::move(found->second);
+  registry_->streams.erase(found);
+}
+
 }  // namespace sluice::server

@@ -39,6 +39,8 @@ class ResumableStreams {
   // there, and nothing is sent.
   bool ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
                     const std::shared_ptr<Exchange>& client);
+  // Forgets a stream of the key that has ended.
+  void Forget(const std::string& key, const std::string& id) const;
 
  private:
   class Answer;

@@ -131,6 +131,7 @@ void Routes::FindResponse(const HttpRequest& request, const ExchangeRef& exchang
 HttpReply Routes::DeleteResponse(const HttpRequest& request) const {
   const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
   if (!responses_->Remove(request.key_salt, id, NowMicros())) return NoResponse(id);
+  resumable_.Forget(request.key_salt, id);
   return JsonReply(OrderedJson{{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 

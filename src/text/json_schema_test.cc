@@ -160,6 +160,19 @@ TEST(RewriteSchemaTest, PropertiesAreCountedWhereTheirNamesAreKnown) {
             (Json{"a", "b"}));
 }
 
+// The number behind 2^53 cannot be told from it in floating point.
+TEST(RewriteSchemaTest, BoundsEndAtTwoToThe53rd) {
+  for (const char* schema : {R"({"type": "integer", "exclusiveMinimum": 9007199254740992})",
+                             R"({"type": "integer", "exclusiveMaximum": -9007199254740992})",
+                             R"({"type": "integer", "maximum": 9007199254740994})"}) {
+    EXPECT_THAT(Refusal(schema), HasSubstr("at most 2^53")) << schema;
+  }
+  EXPECT_EQ(Root(R"({"enum": [9007199254740993, 5], "maximum": 9007199254740992})"),
+            (Json{{"enum", {5}}}));
+  EXPECT_EQ(Root(R"({"enum": [-9007199254740993, 5], "minimum": -9007199254740992})"),
+            (Json{{"enum", {5}}}));
+}
+
 TEST(RewriteSchemaTest, BoundsHaveUpToSixDecimals) {
   for (const char* schema :
        {R"({"type": "number", "minimum": 1e-7})", R"({"type": "number", "maximum": 0.1234567})",

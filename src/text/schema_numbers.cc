@@ -170,7 +170,10 @@ std::optional<double> BoundOf(const SchemaForm& form, const char* keyword, bool 
   for (size_t i = 0; i < form.members.size(); ++i) {
     const OrderedJson* value = form.Find(i, keyword);
     if (value == nullptr) continue;
-    if (!value->is_number() || std::abs(value->get<double>()) > kExactMax) {
+    // The number behind 2^53 is none that is held to.
+    const bool outside = std::string_view(keyword).starts_with("exclusive");
+    if (!value->is_number() || std::abs(value->get<double>()) > kExactMax ||
+        (outside && std::abs(value->get<double>()) == kExactMax)) {
       refusals->Refuse(form, i, keyword, "must be a number, of at most 2^53");
       continue;
     }
@@ -192,6 +195,19 @@ std::optional<int64_t> CountOf(const SchemaForm& form, const char* keyword, bool
   return static_cast<int64_t>(*bound);
 }
 
+namespace {
+
+// What is compared with bounds of 2^53 at most: an integer beyond them stays beyond.
+double ComparedOf(const OrderedJson& value) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kExact}) return kExactMax + 2;
+  if (value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() < -kExact)
+    return -kExactMax - 2;
+  return value.get<double>();
+}
+
+}  // namespace
+
 bool IsWithinBounds(const SchemaForm& form, const OrderedJson& value, SchemaRefusals* refusals) {
   if (value.is_string()) {
     const auto length = static_cast<int64_t>(CountUtf8(value.get_ref<const std::string&>()));
@@ -200,7 +216,7 @@ bool IsWithinBounds(const SchemaForm& form, const OrderedJson& value, SchemaRefu
     return (!least || length >= *least) && (!most || length <= *most);
   }
   if (!value.is_number()) return true;
-  const double number = value.get<double>();
+  const double number = ComparedOf(value);
   const Bounds bounds = BoundsOf(form, /*integers=*/false, refusals);
   return (!bounds.low || number >= *bounds.low) && (!bounds.high || number <= *bounds.high) &&
          (!bounds.above || number > *bounds.above) && (!bounds.below || number < *bounds.below);

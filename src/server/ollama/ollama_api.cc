@@ -356,6 +356,7 @@ std::string ParametersOf(const Sampling& defaults) {
 }
 
 OrderedJson CapabilitiesOf(const EngineInfo& info, const std::string& chat_template) {
+  if (info.architecture.empty()) return OrderedJson::array();  // it is not loaded
   if (info.embedding_size > 0) return OrderedJson::array({"embedding"});
   OrderedJson list = OrderedJson::array({"completion"});
   const bool shows_tools = chat_template.find("tools") != std::string::npos;
@@ -365,6 +366,7 @@ OrderedJson CapabilitiesOf(const EngineInfo& info, const std::string& chat_templ
 }
 
 OrderedJson ModelInfoOf(const EngineInfo& info) {
+  if (info.architecture.empty()) return OrderedJson::object();
   OrderedJson json{{"general.architecture", info.architecture},
                    {"general.basename", info.model_name},
                    {"general.parameter_count", info.parameters}};
