@@ -138,7 +138,7 @@ class TextWorkers {
   bool MayHoldThinking(const RequestState& state) const;
   void HoldThinking(RequestState* state) const;
   // Keeps the text that the answer goes on with, while its prompt is there.
-  static void NoteBegun(RequestState* state);
+  void NoteBegun(RequestState* state) const;
   // The prompt's end in text, where the tag of the thinking may stand.
   std::string PromptEnd(const RequestState& state) const;
   // Makes the mask of the token that comes next, and of those behind drafts.

@@ -15,9 +15,10 @@ constexpr size_t kTagTokens = 32;
 
 }  // namespace
 
-void TextWorkers::NoteBegun(RequestState* state) {
+void TextWorkers::NoteBegun(RequestState* state) const {
   const auto* const chat = std::get_if<ChatPrompt>(&state->request.prompt);
   if (chat == nullptr || !chat->continue_final_message || !state->request.parsing.reasoning) return;
+  if (context_.output->think_tags() == nullptr) return;  // nobody asks for it
   const auto messages = ParseOrderedJson(chat->messages_json, "messages");
   if (!messages.ok() || !messages->is_array() || messages->empty()) return;
   const OrderedJson& last = messages->back();

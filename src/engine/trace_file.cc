@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <utility>
 
 #include "base/check.h"
 #include "base/json.h"

@@ -24,8 +24,8 @@ TEST_P(CodedRows, AreMadeWhereProductsReadThemAndChangeNoBit) {
   EXPECT_EQ(Count(coded, ops::GroupQuant::kName, "silu"), wired.gates);
   EXPECT_EQ(Count(plain, "gated_activation", ""), 1);
   EXPECT_EQ(Count(coded, "gated_activation", ""), wired.gates_alone);
-  const Written expected = Generate(&plain);
-  EXPECT_EQ(expected.ids.size(), 6u);
+  const std::vector<Drawn> expected = Generate(&plain);
+  EXPECT_EQ(expected.size(), 6u);
   EXPECT_EQ(Generate(&coded), expected);
 }
 

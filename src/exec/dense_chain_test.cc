@@ -20,8 +20,8 @@ TEST_P(DenseChains, StandForTheirPartsAndChangeNoBit) {
   TinyExecutor chains(GetParam(), {.device = "chains", .graphs = device::GraphSupport::kNone});
   EXPECT_EQ(Chains(parts, ""), 0);
   EXPECT_GT(Chains(chains, ", then "), 0);
-  const Written expected = Generate(&parts);
-  EXPECT_EQ(expected.ids.size(), 6u);
+  const std::vector<Drawn> expected = Generate(&parts);
+  EXPECT_EQ(expected.size(), 6u);
   EXPECT_EQ(Generate(&chains), expected);
   // The prompt goes through the parts, each of the five tokens behind it through all layers'
   // chains.
@@ -40,11 +40,12 @@ TEST_P(ExpertsChains, StandForTheirPartsAndChangeNoBit) {
   TinyExecutor chains(GetParam(), {.device = "chains", .graphs = device::GraphSupport::kNone});
   EXPECT_EQ(Count(parts, ops::ExpertsChain::kName, ""), 0);
   EXPECT_GT(Count(chains, ops::ExpertsChain::kName, ""), 0);
-  const Written expected = Generate(&parts);
-  EXPECT_EQ(expected.ids.size(), 6u);
+  const std::vector<Drawn> expected = Generate(&parts);
+  EXPECT_EQ(expected.size(), 6u);
   EXPECT_EQ(Generate(&chains), expected);
   const int64_t layers = chains.model->config().num_layers;
   EXPECT_EQ(chains.queued().counts().eager["experts_chain"], 5 * layers);
+  EXPECT_EQ(parts.queued().counts().eager["experts_chain"], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ExpertsChains, ::testing::Values("mixtral", "qwen3_moe", "olmoe"),
@@ -57,11 +58,13 @@ class WithoutChains : public ::testing::TestWithParam<const char*> {};
 TEST_P(WithoutChains, KeepTheirParts) {
   TinyExecutor tiny(GetParam(), {.device = "chains"});
   EXPECT_EQ(Chains(tiny, ""), 0);
+  EXPECT_EQ(Count(tiny, ops::ExpertsChain::kName, ""), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, WithoutChains,
                          ::testing::Values("gemma2", "llama_bias", "cohere", "gpt2", "gpt_oss",
-                                           "deepseek_v3", "olmo2", "qwen3_fp8_block"),
+                                           "deepseek_v3", "olmo2", "qwen3_fp8_block", "llama4",
+                                           "gemma4_moe", "qwen2_moe"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -41,7 +41,7 @@ inline std::unique_ptr<device::Device> OpenTestDevice(const std::string& name) {
   options.pinned_memory = name != "plain";
   options.check_each_op = name == "checked";
   options.reference_products = name == "reference" || name == "codes" || name == "chains";
-  options.dense_chains = name == "chains";
+  options.chains = name == "chains";
   options.takes_codes = name == "codes";
   if (name == "greedy") options.scratch_excess = 1;
   if (name == "nosampling") options.piecewise_op = "sample";

@@ -12,21 +12,15 @@
 
 namespace sluice::exec {
 
-struct Written {
-  std::vector<int32_t> ids;
-  std::vector<float> logprobs;
-  friend bool operator==(const Written&, const Written&) = default;
-};
-
 // Greedy: of a prompt of nine tokens, then of tokens one by one.
-inline Written Generate(TinyExecutor* tiny) {
+inline std::vector<Drawn> Generate(TinyExecutor* tiny) {
   constexpr int kSteps = 6;
   const std::vector<int32_t> prompt = {5, 9, 1, 77, 30, 2, 64, 100, 8};
   const auto length = static_cast<int>(prompt.size());
   batch::SamplingParams params;
   params.temperature = 0.0f;
   params.top_logprobs = 1;
-  Written drawn;
+  std::vector<Drawn> drawn;
   for (int step = 0; step < kSteps; ++step) {
     PlanBuilder plan(static_cast<uint64_t>(step) + 1, tiny->model->groups().size());
     if (step == 0) {
@@ -37,10 +31,7 @@ inline Written Generate(TinyExecutor* tiny) {
     const auto result = tiny->Run(std::move(plan.plan()));
     EXPECT_TRUE(result.ok()) << result.status().message();
     if (!result.ok()) break;
-    for (const auto& token : result->tokens) {
-      drawn.ids.push_back(token.id);
-      drawn.logprobs.push_back(token.logprob);
-    }
+    for (const auto& token : result->tokens) drawn.push_back({token.id, token.logprob});
   }
   return drawn;
 }

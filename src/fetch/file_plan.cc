@@ -11,6 +11,7 @@
 #include "base/part_name.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "files/folder_tokenizer.h"
 
 namespace sluice::fetch {
 namespace {
@@ -21,18 +22,11 @@ constexpr std::string_view kIndex = "model.safetensors.index.json";
 constexpr std::string_view kModules = "modules.json";
 constexpr std::string_view kQuantizations[] = {"Q4_K_M", "Q8_0"};  // by default, the first there is
 
-// What is read beside the weights, here (src/files/) or by others that open the folder.
+// What is read beside the weights and a tokenizer's files, here (src/files/) or by others that open
+// the folder.
 constexpr std::string_view kTexts[] = {"config.json",
                                        "generation_config.json",
                                        "hf_quant_config.json",
-                                       "tokenizer.json",
-                                       "tokenizer_config.json",
-                                       "special_tokens_map.json",
-                                       "added_tokens.json",
-                                       "tokenizer.model",
-                                       "vocab.json",
-                                       "vocab.txt",
-                                       "merges.txt",
                                        "chat_template.jinja",
                                        "chat_template.json",
                                        kModules,
@@ -182,6 +176,7 @@ Result<FilePlan> ChooseFolder(const HubListing& listing, const std::string& repo
     const bool wanted =
         tensors ? IsWanted(listing, file.name)
                 : std::find(std::begin(kTexts), std::end(kTexts), file.name) != std::end(kTexts) ||
+                      files::IsTokenizerFile(file.name) ||
                       (file.name == kIndex && !Holds(listing, kSingle));
     if (wanted || module) plan.files.push_back(file);
     weights = weights || (tensors && wanted);

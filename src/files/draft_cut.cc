@@ -12,6 +12,7 @@
 #include "base/visible.h"
 #include "files/eagle_files.h"
 #include "files/folder_texts.h"
+#include "files/folder_tokenizer.h"
 #include "files/gguf.h"
 #include "files/gguf_writer.h"
 #include "files/json_fields.h"
@@ -27,10 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr char kGgufOutput[] = "output.weight", kGgufEmbedding[] = "token_embd.weight";
 constexpr char kOutput[] = "lm_head.weight", kEmbedding[] = "embed_tokens.weight";
-// Beside the weights, as they are: what a tokenizer needs, and what a model's defaults are.
-constexpr const char* kCopied[] = {"tokenizer.json", kTokenizerConfigName,
-                                   "generation_config.json"};
-constexpr size_t kCopiedBytesMax = 128u << 20;
 
 std::vector<int32_t> AllOrThese(const std::vector<int32_t>& ids, int vocab) {
   if (!ids.empty()) return ids;
@@ -114,9 +111,13 @@ Status WriteFolder(const DraftSource& source, std::span<const int32_t> rows, con
       ReadTextFile((fs::path(source.path) / "config.json").string(), kConfigBytesMax));
   SLUICE_ASSIGN_OR_RETURN(Json config, ParseModelJson(text, "config.json"));
   config["draft_vocab_size"] = count;
-  for (const char* const name : kCopied) {
+  // Beside the weights, as they are: what a tokenizer needs, and what a model's defaults are.
+  std::error_code unread;
+  for (const fs::directory_entry& entry : fs::directory_iterator(source.path, unread)) {
+    const std::string name = entry.path().filename().string();
+    if (!IsTokenizerFile(name) && name != "generation_config.json") continue;
     SLUICE_ASSIGN_OR_RETURN(const std::string copied,
-                            ReadOptional(fs::path(source.path) / name, kCopiedBytesMax));
+                            ReadOptional(entry.path(), kTokenizerBytesMax));
     if (!copied.empty()) SLUICE_RETURN_IF_ERROR(WriteText(out / name, copied, replace));
   }
   return WriteText(out / "config.json", config.dump(2) + "\n", replace);

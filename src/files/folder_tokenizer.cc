@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "base/seeded_hash.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kFolderEntriesMax = 65'536;
 constexpr char kTokenizerName[] = "tokenizer.json";
+constexpr std::string_view kTiktokenSuffix = ".tiktoken";
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 constexpr const char* kSpecials[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token"};
@@ -149,7 +151,8 @@ class Reader {
     size_t entries = 0;
     for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
       if (++entries > kFolderEntriesMax) break;
-      if (at->path().extension() == ".tiktoken") names.push_back(at->path().filename().string());
+      if (at->path().extension().string() == kTiktokenSuffix)
+        names.push_back(at->path().filename().string());
     }
     std::sort(names.begin() + 1, names.end());
     return names;
@@ -383,8 +386,8 @@ class Reader {
     }
     const Json decoder = parts_.config.value("added_tokens_decoder", Json::object());
     for (const auto& [key, token] : decoder.items()) {
-      const std::optional<int> id = WholeNumber(key);
-      if (!decoder.is_object() || !id || !token.is_object() || !TokenText(token)) {
+      const std::optional<int> id = ParseNumber<int>(key);
+      if (!decoder.is_object() || !id || *id < 0 || !token.is_object() || !TokenText(token)) {
         return BadModel("tokenizer_config.json has added_tokens_decoder with what is no token");
       }
       tokens_[*id] = token;
@@ -392,16 +395,6 @@ class Reader {
     }
     for (auto& [id, token] : tokens_) parts_.added.push_back(std::move(token));
     return OkStatus();
-  }
-
-  static std::optional<int> WholeNumber(std::string_view text) {
-    int value = 0;
-    if (text.empty() || text.size() > 9) return std::nullopt;
-    for (const char c : text) {
-      if (c < '0' || c > '9') return std::nullopt;
-      value = value * 10 + (c - '0');
-    }
-    return value;
   }
 
   bool IsSpecial(std::string_view text) const {
@@ -436,6 +429,15 @@ class Reader {
 };
 
 }  // namespace
+
+bool IsTokenizerFile(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      kTokenizerName,    kTokenizerConfigName, "special_tokens_map.json", "added_tokens.json",
+      "tokenizer.model", "spiece.model",       "tiktoken.model",          "vocab.json",
+      "merges.txt",      "vocab.txt"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         (name.ends_with(kTiktokenSuffix) && name.find('/') == std::string_view::npos);
+}
 
 Result<TokenizerData> ReadFolderTokenizer(const fs::path& folder, std::string_view config) {
   const auto text = ReadTextFile((folder / kTokenizerName).string(), kTokenizerBytesMax);

@@ -1,6 +1,5 @@
 // What is wrong with the files of a tokenizer is said in a sentence.
 #include "files/folder_tokenizer.h"
-#include "base/source_dir_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +9,9 @@
 #include <sstream>
 #include <string>
 
+#include "base/source_dir_fixture.h"
 #include "files/sentencepiece_model.h"
+#include "files/test_files.h"
 #include "files/vocabulary_files.h"
 
 namespace sluice::files {
@@ -92,25 +93,28 @@ TEST(VocabularyFilesTest, LinesThatAreNoneAreNamed) {
 
 class FolderTokenizerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / "folder_tokenizer";
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  void Write(const char* name, std::string_view bytes) const {
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
-  }
+  void Write(const char* name, std::string_view bytes) const { folder_.Write(name, bytes); }
   std::string ErrorWith(std::string_view config) const {
-    const auto read = ReadFolderTokenizer(folder_, config);
+    const auto read = ReadFolderTokenizer(folder_.path(), config);
     return read.ok() ? "no error" : read.status().message();
   }
-  std::filesystem::path folder_;
+  testing::TempFolder folder_;
 };
+
+// As in tokenizer.json.
+TEST_F(FolderTokenizerTest, IdsThatNoPieceHasAreOthersToTakeOrUnused) {
+  Write("vocab.json", R"({"a": 0, "b": 3})");
+  Write("merges.txt", "");
+  Write("added_tokens.json", R"({"<x>": 1})");
+  const auto read = ReadFolderTokenizer(folder_.path(), "");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->pieces[1], "<x>");
+  EXPECT_EQ(read->kinds[2], TokenKind::kUnused);
+}
 
 TEST_F(FolderTokenizerTest, FilesThatAreMissingAndClassesThatAreNotKnownAreNamed) {
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model, spiece.model"));
-  EXPECT_EQ(ReadFolderTokenizer(folder_, "").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ReadFolderTokenizer(folder_.path(), "").status().code(), StatusCode::kNotFound);
   Write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model"));
   Write("merges.txt", "a b\n");
@@ -139,7 +143,7 @@ TEST_F(FolderTokenizerTest, TokensOfTheJsonFilesAreAdded) {
   Write("added_tokens.json", R"({"<x>": 4, "<y>": 5})");
   Write("special_tokens_map.json",
         R"({"additional_special_tokens": ["<x>"], "pad_token": {"content": "<y>"}})");
-  const auto data = ReadFolderTokenizer(folder_, "");
+  const auto data = ReadFolderTokenizer(folder_.path(), "");
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_THAT(data->pieces, ElementsAre("a", "b", "ab", "<|endoftext|>", "<x>", "<y>"));
   EXPECT_TRUE(data->added_tokens.size() == 3 && data->added_tokens[1].special);

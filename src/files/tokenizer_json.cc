@@ -45,9 +45,9 @@ class Reader {
 
   Result<TokenizerData> Complete(TokenizerParts parts) {
     data_ = std::move(parts.data);
-    taken_.assign(data_.pieces.size(), true);
     for (size_t id = 0; id < data_.pieces.size(); ++id) {
-      ids_.emplace(data_.pieces[id], static_cast<int32_t>(id));
+      taken_.push_back(!data_.pieces[id].empty());
+      if (taken_[id]) ids_.emplace(data_.pieces[id], static_cast<int32_t>(id));
     }
     return Complete(parts.added, parts.post_processor, parts.config);
   }

@@ -1,12 +1,12 @@
 #include "files/vocabulary_files.h"
 
 #include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/utf8.h"
 #include "base/visible.h"
@@ -101,22 +101,18 @@ Status ReadTiktoken(std::string_view lines, TokenizerData* data) {
     if (line.empty()) continue;
     const size_t space = line.find(' ');
     const auto bytes = DecodeBase64(line.substr(0, space));
-    size_t id = 0;
-    const char* const end = line.data() + line.size();
-    const auto [behind, error] =
-        space == std::string_view::npos
-            ? std::from_chars_result{line.data(), std::errc::invalid_argument}
-            : std::from_chars(line.data() + space + 1, end, id);
-    if (!bytes || bytes->empty() || error != std::errc() || behind != end) {
+    const auto id = space == std::string_view::npos ? std::nullopt
+                                                    : ParseNumber<size_t>(line.substr(space + 1));
+    if (!bytes || bytes->empty() || !id) {
       return BadModel(StrCat("line ", number, " of the tiktoken file is ",
                              Quote(line.substr(0, 80)),
                              "; it must be a piece in base64, a space and its id"));
     }
-    if (id != data->pieces.size()) {
-      return BadModel(StrCat("line ", number, " of the tiktoken file has the id ", id,
+    if (*id != data->pieces.size()) {
+      return BadModel(StrCat("line ", number, " of the tiktoken file has the id ", *id,
                              "; it must be ", data->pieces.size(), ", as ids ascend by one"));
     }
-    if (id >= static_cast<size_t>(kVocabRange.max)) return TooMany();
+    if (*id >= static_cast<size_t>(kVocabRange.max)) return TooMany();
     std::string& piece = data->pieces.emplace_back();
     for (const char byte : *bytes) piece += characters[static_cast<unsigned char>(byte)];
   }

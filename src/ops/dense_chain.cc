@@ -1,28 +1,8 @@
 #include "ops/dense_chain.h"
 
-#include "ops/check_args.h"
+#include "ops/expect_weight.h"
 
 namespace sluice::ops {
-namespace {
-
-void ExpectWeight(std::string_view name, const DenseChain::Desc& desc, const PackedWeight* weight,
-                  int64_t n, int64_t k, ArgsChecker& check) {
-  const Linear::Desc product = ProductOf(desc, n, k, false);
-  if (weight == nullptr || weight->data.empty() || weight->dtype != desc.weight ||
-      weight->layout != LayoutId::kRowMajor || weight->n != n || weight->k != k) {
-    return check.Fail(StrCat("the weight ", name, " is not the ", product.ToString()));
-  }
-  check.ExpectHere(name, weight->data);
-  if (desc.weight_scales == WeightScales::kNone) return;
-  const std::vector<int64_t> shape = ScaleShape(product);
-  if (shape.size() == 2) {
-    check.Expect("scales", weight->scales, DType::kF32, {shape[0], shape[1]});
-  } else {
-    check.Expect("scales", weight->scales, DType::kF32, {shape[0]});
-  }
-}
-
-}  // namespace
 
 std::string DenseChain::Desc::ToString() const {
   return StrCat(ProductOf(*this, hidden, attended, true).ToString(), ", ", Name(kind), " of ",
@@ -62,10 +42,13 @@ Status CheckArgs(const DenseChain::Desc& desc, const DenseChain::Args& args) {
       .ExpectApart("gated", args.gated, "out", args.out)
       .ExpectApart("gated", args.gated, "residual", args.residual)
       .ExpectApart("qkv", args.qkv, "out", args.out);
-  ExpectWeight("w_o", desc, args.w_o, desc.hidden, desc.attended, check);
-  ExpectWeight("w_gate_up", desc, args.w_gate_up, 2 * desc.width, desc.hidden, check);
-  ExpectWeight("w_down", desc, args.w_down, desc.hidden, desc.width, check);
-  if (next) ExpectWeight("w_qkv", desc, args.w_qkv, desc.qkv, desc.hidden, check);
+  const auto expect = [&](std::string_view name, const PackedWeight* weight, int64_t n, int64_t k) {
+    ExpectRowWeight(name, ProductOf(desc, n, k, false), weight, check);
+  };
+  expect("w_o", args.w_o, desc.hidden, desc.attended);
+  expect("w_gate_up", args.w_gate_up, 2 * desc.width, desc.hidden);
+  expect("w_down", args.w_down, desc.hidden, desc.width);
+  if (next) expect("w_qkv", args.w_qkv, desc.qkv, desc.hidden);
   return check.status();
 }
 

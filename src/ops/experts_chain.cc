@@ -1,27 +1,8 @@
 #include "ops/experts_chain.h"
 
-#include "ops/check_args.h"
+#include "ops/expect_weight.h"
 
 namespace sluice::ops {
-namespace {
-
-void ExpectWeight(std::string_view name, const Linear::Desc& product, const PackedWeight* weight,
-                  ArgsChecker& check) {
-  if (weight == nullptr || weight->data.empty() || weight->dtype != product.weight ||
-      weight->layout != LayoutId::kRowMajor || weight->n != product.n || weight->k != product.k) {
-    return check.Fail(StrCat("the weight ", name, " is not the ", product.ToString()));
-  }
-  check.ExpectHere(name, weight->data);
-  if (product.weight_scales == WeightScales::kNone) return;
-  const std::vector<int64_t> shape = ScaleShape(product);
-  if (shape.size() == 2) {
-    check.Expect("scales", weight->scales, DType::kF32, {shape[0], shape[1]});
-  } else {
-    check.Expect("scales", weight->scales, DType::kF32, {shape[0]});
-  }
-}
-
-}  // namespace
 
 std::string ExpertsChain::Desc::ToString() const {
   return StrCat(ProductOf(*this, hidden, attended, true).ToString(), ", ", route.ToString(),
@@ -86,11 +67,12 @@ Status CheckArgs(const ExpertsChain::Desc& desc, const ExpertsChain::Args& args)
       .ExpectApart("logits", args.logits, "middle", args.middle)
       .ExpectApart("logits", args.logits, "out", args.out)
       .ExpectApart("qkv", args.qkv, "out", args.out);
-  ExpectWeight("w_o", ProductOf(desc, desc.hidden, desc.attended, true), args.w_o, check);
-  ExpectWeight("w_router", RouterOf(desc), args.w_router, check);
-  ExpectWeight("w_gate_up", FirstProductsOf(desc).Stacked(), args.w_gate_up, check);
-  ExpectWeight("w_down", SecondProductsOf(desc).Stacked(), args.w_down, check);
-  if (next) ExpectWeight("w_qkv", ProductOf(desc, desc.qkv, desc.hidden, false), args.w_qkv, check);
+  ExpectRowWeight("w_o", ProductOf(desc, desc.hidden, desc.attended, true), args.w_o, check);
+  ExpectRowWeight("w_router", RouterOf(desc), args.w_router, check);
+  ExpectRowWeight("w_gate_up", FirstProductsOf(desc).Stacked(), args.w_gate_up, check);
+  ExpectRowWeight("w_down", SecondProductsOf(desc).Stacked(), args.w_down, check);
+  if (next)
+    ExpectRowWeight("w_qkv", ProductOf(desc, desc.qkv, desc.hidden, false), args.w_qkv, check);
   return check.status();
 }
 

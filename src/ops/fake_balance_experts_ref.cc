@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "ops/check_args.h"
 #include "ops/experts.h"

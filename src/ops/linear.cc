@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/check_args.h"
+#include "ops/expect_weight.h"
 #include "ops/formats/format.h"
 
 namespace sluice::ops {
@@ -35,19 +35,6 @@ std::string_view Name(ActivationScales scales) {
   constexpr std::string_view kNames[] = {"", " in F8 by tensor", " in F8 by row",
                                          " in F8 by block"};
   return kNames[static_cast<size_t>(scales)];
-}
-
-void ExpectScales(const Linear::Desc& desc, const PackedWeight& weight, ArgsChecker& check) {
-  const std::vector<int64_t> shape = ScaleShape(desc);
-  if (shape.size() == 2) {
-    check.Expect("scales", weight.scales, DType::kF32, {shape[0], shape[1]});
-  } else {
-    check.ExpectIf(desc.weight_scales != WeightScales::kNone, "scales", weight.scales, DType::kF32,
-                   {shape[0]});
-  }
-  check.ExpectIf(desc.x_scales == ActivationScales::kTensor, "x_scale", weight.x_scale, DType::kF32,
-                 {1});
-  check.ExpectIf(desc.ordered, "order", weight.order, DType::kI32, {desc.k});
 }
 
 constexpr LinearPacking kRowMajorPacking = {LayoutId::kRowMajor, 1, &RowMajorBytes, &CopyRows};

@@ -235,7 +235,7 @@ void QueuedDevice::MirrorOne() {
       piecewise_op_ == Op::kName ? device::GraphSupport::kPiecewise : device::GraphSupport::kFull;
   const bool fast =
       (reference_products_ && (std::is_same_v<Op, Linear> || std::is_same_v<Op, GroupedLinear>)) ||
-      (dense_chains_ && (std::is_same_v<Op, DenseChain> || std::is_same_v<Op, ExpertsChain>));
+      (chains_ && (std::is_same_v<Op, DenseChain> || std::is_same_v<Op, ExpertsChain>));
   ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic, graphs,
                 fast ? nullptr : list[I].slow,
                 std::is_same_v<Op, Linear> ? &ScratchOf<Op> : nullptr});
@@ -285,7 +285,7 @@ QueuedDevice::QueuedDevice(const Options& options)
     : checks_each_op_(options.check_each_op),
       piecewise_op_(options.piecewise_op),
       reference_products_(options.reference_products),
-      dense_chains_(options.dense_chains),
+      chains_(options.chains),
       scratch_excess_(options.scratch_excess),
       ops_(&facts_),
       state_(new State) {

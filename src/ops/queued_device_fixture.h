@@ -30,8 +30,8 @@ class QueuedDevice : public device::Device {
     // Products and what makes their rows are the references, which say that they are fast. These
     // products take rows as codes where `takes_codes` says so.
     bool reference_products = false, takes_codes = false;
-    // Its dense chains, which are the references, say that they are fast.
-    bool dense_chains = false;
+    // Its chains, which are the references, say that they are fast.
+    bool chains = false;
     // Of a linear's call, for each row, beside what it says that it needs.
     int64_t scratch_excess = 0;
   };
@@ -99,7 +99,7 @@ class QueuedDevice : public device::Device {
   const bool checks_each_op_;
   const std::string piecewise_op_;
   const bool reference_products_;
-  const bool dense_chains_;
+  const bool chains_;
   const int64_t scratch_excess_;
   device::DeviceFacts facts_;
   OpTable ops_;

@@ -39,7 +39,7 @@ class ResumableStreams {
   // there, and nothing is sent.
   bool ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
                     const std::shared_ptr<Exchange>& client);
-  // Forgets a stream of the key that has ended.
+  // Forgets a stream of the key. REQUIRES: it has ended, if it is there.
   void Forget(const std::string& key, const std::string& id) const;
 
  private:

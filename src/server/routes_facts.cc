@@ -1,9 +1,9 @@
 // What the routes answer at once: models, health, metrics, the page, what is stored and what runs.
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 
 #include "base/clock.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "server/experts_api.h"
@@ -106,19 +106,17 @@ void Routes::FindResponse(const HttpRequest& request, const ExchangeRef& exchang
     reply.body = stored->body;
     return exchange->Reply(std::move(reply));
   }
-  uint32_t last = 0;
-  const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), last);
-  const bool whole = error == std::errc() && end == after.data() + after.size();
+  const std::optional<uint32_t> last = ParseNumber<uint32_t>(after);
   if (stream != "true") {
     return exchange->Reply(ErrorReply(InvalidArgument("stream must be true or false", "stream")));
   }
-  if (!after.empty() && !whole) {
+  if (!after.empty() && !last) {
     return exchange->Reply(ErrorReply(
         InvalidArgument(StrCat("starting_after is ", Quote(after.substr(0, 64)),
                                "; it must be the sequence_number of the last event that came"),
                         "starting_after")));
   }
-  const uint64_t seen = after.empty() ? 0 : uint64_t{last} + 1;
+  const uint64_t seen = last ? uint64_t{*last} + 1 : 0;
   if (resumable_.ResumeBehind(request.key_salt, id, seen, exchange)) return;
   exchange->Reply(ErrorReply(
       Status(StatusCode::kNotFound,

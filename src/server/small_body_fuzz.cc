@@ -79,7 +79,7 @@ constexpr Status (*kReaders[])(std::string_view) = {
     ReadText<ApplyTemplate>,
     ReadText<CountMessageTokens>,
     [](std::string_view body) { return RunningAnswers().Control("key", body).status(); },
-    [](std::string_view body) { return OllamaShow(FakeEngine().Info(), body).status(); },
+    [](std::string_view body) { return OllamaShow(FakeEngine().Info(), "", 0, body).status(); },
     [](std::string_view body) { return ReadModelOrder("/models/load", body).status(); },
     [](std::string_view body) { return ReadEngineOrder("/admin/pause", body).status(); },
     [](std::string_view body) { return ReadExpertsOrder(body).status(); },
@@ -88,6 +88,7 @@ constexpr Status (*kReaders[])(std::string_view) = {
     [](std::string_view line) { return ReadBatchLine(line, "/v1/completions").status(); },
     ReadName,
     ReadForm,
+    [](std::string_view body) { return ReadRanking(ParseCohereRerank(body, Model())); },
 };
 
 }  // namespace

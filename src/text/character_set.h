@@ -37,7 +37,7 @@ class CharacterSet {
   std::string Regex() const;
 
  private:
-  std::map<uint32_t, uint32_t> ranges_;  // by their first, their last; they are apart
+  std::map<uint32_t, uint32_t> ranges_;
 };
 
 // A character as such a regex spells it anywhere: \u{00000a}.

@@ -113,7 +113,6 @@ TEST_F(GrammarTest, AnObjectHasAsManyDifferentPropertiesAsItsSchemaSays) {
   EXPECT_FALSE(Fits(*one, "{}"));
 }
 
-// By bytes, as a model without tokens for most characters writes them.
 // What the library's own form of a schema cannot say.
 TEST_F(GrammarTest, NumbersAndArraysOfSchemasThatSayMoreAreHeldTo) {
   struct Case {
@@ -166,6 +165,7 @@ TEST_F(GrammarTest, NumbersAndArraysOfSchemasThatSayMoreAreHeldTo) {
   }
 }
 
+// By bytes, as a model without tokens for most characters writes them.
 TEST_F(GrammarTest, NothingButUtf8Fits) {
   const std::string quoted[] = {R"({"type": "string"})", R"({"type": "string", "maxLength": 1})",
                                 R"({"type": "string", "pattern": "^.$"})",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -234,9 +233,9 @@ void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
     types |= TypeOf(value);
   }
   for (const TypedKeyword& keyword : kTypedKeywords) {
-    const bool looked_at = keyword.is_bound;  // by IsWithinBounds
-    for (size_t i = 0; i < form.members.size() && (keyword.types & types) != 0; ++i) {
-      if (looked_at || form.Find(i, keyword.name) == nullptr) continue;
+    if (keyword.is_bound || (keyword.types & types) == 0) continue;  // IsWithinBounds has seen it
+    for (size_t i = 0; i < form.members.size(); ++i) {
+      if (form.Find(i, keyword.name) == nullptr) continue;
       return Refuse(form, i, keyword.name, "is not supported beside const or enum");
     }
   }

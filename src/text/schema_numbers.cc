@@ -162,6 +162,15 @@ Bounds BoundsOf(const SchemaForm& form, bool integers, SchemaRefusals* refusals)
   return bounds;
 }
 
+// What is compared with bounds of 2^53 at most: an integer beyond them stays beyond.
+double ComparedOf(const OrderedJson& value) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kExact}) return kExactMax + 2;
+  if (value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() < -kExact)
+    return -kExactMax - 2;
+  return value.get<double>();
+}
+
 }  // namespace
 
 std::optional<double> BoundOf(const SchemaForm& form, const char* keyword, bool largest,
@@ -194,19 +203,6 @@ std::optional<int64_t> CountOf(const SchemaForm& form, const char* keyword, bool
   }
   return static_cast<int64_t>(*bound);
 }
-
-namespace {
-
-// What is compared with bounds of 2^53 at most: an integer beyond them stays beyond.
-double ComparedOf(const OrderedJson& value) {
-  constexpr int64_t kExact = int64_t{1} << 53;
-  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kExact}) return kExactMax + 2;
-  if (value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() < -kExact)
-    return -kExactMax - 2;
-  return value.get<double>();
-}
-
-}  // namespace
 
 bool IsWithinBounds(const SchemaForm& form, const OrderedJson& value, SchemaRefusals* refusals) {
   if (value.is_string()) {

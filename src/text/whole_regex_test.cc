@@ -73,7 +73,6 @@ TEST(WholeRegexTest, EscapesAreTheCharactersThatEcmaSays) {
   EXPECT_EQ(*WholeRegex("(?<name>a)(?:b|)"), "(a)(b|)");
 }
 
-// The library takes no repetition of more than 128 within a pattern.
 TEST(WholeRegexTest, TheOrderOfAClassChangesNothing) {
   EXPECT_EQ(*WholeRegex("[c-ea0xb]"), *WholeRegex("[xa-e0]"));
   EXPECT_EQ(*WholeRegex("[g-ia-cb-h]"), "[a-i]");
@@ -90,6 +89,7 @@ TEST(WholeRegexTest, TheOrderOfAClassChangesNothing) {
   EXPECT_EQ(*WholeRegex(StrCat("[", down, "]")), *regex);
 }
 
+// The library takes no repetition of more than 128 within a pattern.
 TEST(WholeRegexTest, LengthsAreWrittenInPartsOfAHundredAndTwenty) {
   const std::string c = R"([^"\\\x00-\x1f])";
   EXPECT_EQ(StringLengthRegex(2, {}), c + "{2}" + c + "*");

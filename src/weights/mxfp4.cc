@@ -34,11 +34,8 @@ Result<std::shared_ptr<const Mxfp4Matrix>> Mxfp4Matrix::Find(std::string_view na
   matrix->tensor_ = {std::string(name), DType::kMXFP4, {experts, rows, columns}, {}};
   matrix->row_blocks_ = columns / kBlock;
   matrix->blocks_ = source.Find(StrCat(name, "_blocks"));
-  matrix->scales_ = source.Find(StrCat(name, "_scales"));
-  if (matrix->scales_ == nullptr) {
-    return BadModel(StrCat("the model's files have no tensor \"", name, "_scales\", which \"",
-                           matrix->blocks_->name, "\" needs; the download may be incomplete"));
-  }
+  SLUICE_ASSIGN_OR_RETURN(
+      matrix->scales_, FindNeeded(source, StrCat(name, "_scales"), matrix->blocks_->name, "MXFP4"));
   SLUICE_RETURN_IF_ERROR(
       CheckForm(*matrix->blocks_, DType::kU8, {experts, rows, matrix->row_blocks_, kCodeBytes}));
   SLUICE_RETURN_IF_ERROR(

@@ -13,8 +13,8 @@ namespace sluice::model::layers {
 
 class Chain {
  public:
-  // The most tokens of a step that goes through chains: with more the ops for the parts are as fast
-  // (bench/results/2026-11-29-h200-one-sequence.md).
+  // The most tokens of a step that goes through dense chains, as those of experts have one: with
+  // more the ops for the parts are as fast (bench/results/2026-11-29-h200-one-sequence.md).
   static constexpr int64_t kTokens = 2;
 
   // Behind the attention of `layer`, with QKV of the next one where `next` says so. Unbound where

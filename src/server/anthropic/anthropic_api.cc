@@ -188,7 +188,10 @@ void ReadEdit(Fields* fields, const OrderedJson& value, const std::string& path,
     std::optional<int> turns = 1;
     if (keep != nullptr && keep->is_object()) {
       Fields kept(*keep, path + ".keep.");
-      const bool all = kept.String("type", kNameBytesMax) == "all";
+      const std::string kind = kept.String("type", kNameBytesMax).value_or("");
+      const bool all = kind == "all";
+      if (!all && kind != "thinking_turns")
+        kept.Fail("type", path + ".keep.type must be \"all\" or \"thinking_turns\"");
       turns = kept.Int("value", 0, kMessagesMax);
       if (all != !turns.has_value()) kept.Fail("value", path + ".keep.value is missing");
       edit.Take(kept.Finish());

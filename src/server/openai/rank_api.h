@@ -24,10 +24,9 @@ struct RankCall {
   bool truncate = false;
   bool reads_pairs = false;  // the model takes both texts of a pair at once
   std::string model;         // as it is served
-  // Of /v1/rerank.
-  size_t top_n = 0;  // the best, in this order
+  size_t top_n = 0;          // of documents: the best, in this order
   bool return_documents = false;
-  std::optional<size_t> document_tokens_max;  // of each, behind which its end is left out
+  std::optional<size_t> document_tokens_max;  // of each, behind which its end is left out: of /v2
 };
 
 // Errors as those of ParseChatCall.

@@ -243,7 +243,7 @@ constexpr const char* kSchemas = R"json(
     "Texts": {"oneOf": [{"type": "string", "minLength": 1}, {"type": "array", "minItems": 1,
       "maxItems": @documents_max@, "items": {"oneOf": [{"type": "string", "minLength": 1},
         {"type": "object", "required": ["text"], "additionalProperties": false,
-          "properties": {"text": {"type": "string", "minLength": 1}}}]}}]},
+          "properties": {"text": {"type": "string", "minLength": 1}, "id": {"type": "string"}}}]}}]},
     "TokenizeRequest": {"type": "object", "additionalProperties": false, "properties": {
       "model": {"type": "string"},
       "prompt": {"type": "string", "maxLength": @tokenize_bytes_max@, "description": "Limited in bytes"},
@@ -441,6 +441,7 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["accepted_ollama_message"] = AcceptedSchema(FieldPlace::kOllamaMessage);
   inserts["ollama_errors"] = Errors("OllamaError");
   inserts["anthropic_errors"] = Errors("AnthropicError");
+  inserts["cohere_errors"] = Errors("CohereError");
   inserts["sampling"] = SamplingSchema();
   inserts["limits_chat"] = LimitsSchema(R"({"minimum": 1})");
   inserts["limits_completion"] = LimitsSchema(R"({"minimum": 0})");

@@ -7,7 +7,8 @@
 namespace sluice::server {
 namespace {
 
-std::string Path(const char* path, const char* summary, const char* request, const char* answer) {
+std::string Path(const char* path, const char* summary, const char* request, const char* answer,
+                 const char* errors = "@errors@") {
   return StrCat("\n    \"", path, "\": {\"post\": {\"summary\": \"", summary, R"json(",
       @timed@
       "requestBody": {"required": true, "content": {"application/json": {
@@ -15,14 +16,15 @@ std::string Path(const char* path, const char* summary, const char* request, con
                 request, R"json("}}}},
       "responses": {"200": {"description": "Done", "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/)json",
-                answer, R"json("}}}}, @errors@}}})json");
+                answer, R"json("}}}}, )json", errors, "}}}");
 }
 
 constexpr const char* kSchemas = R"json(
     "RerankRequest": {"type": "object", "required": ["query", "documents"], "additionalProperties": false,
-      "properties": {"model": {"type": "string"}, 
+      "properties": {"model": {"type": "string"},
         "query": {"oneOf": [{"type": "string", "minLength": 1},
-          {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}]},
+          {"type": "object", "required": ["text"], "additionalProperties": false,
+            "properties": {"text": {"type": "string"}, "id": {"type": "string"}}}]},
         "documents": {"$ref": "#/components/schemas/Texts"},
         "top_n": {"type": "integer", "minimum": 1, "description": "The best; default: all"},
         "return_documents": {"type": "boolean", "default": true},
@@ -51,6 +53,7 @@ constexpr const char* kSchemas = R"json(
       "created": {"type": "integer"}, "model": {"type": "string"}, "usage": {"type": "object"},
       "data": {"type": "array", "items": {"type": "object", "properties": {
         "index": {"type": "integer"}, "object": {"enum": ["score"]}, "score": {"type": "number"}}}}}},
+    "CohereError": {"type": "object", "properties": {"message": {"type": "string"}}},
     "CohereRerankRequest": {"type": "object", "required": ["query", "documents"],
       "additionalProperties": false, "properties": {"model": {"type": "string"},
         "query": {"type": "string", "minLength": 1},
@@ -72,14 +75,14 @@ constexpr const char* kSchemas = R"json(
 
 OpenApiPart RankPart() {
   return {
-      StrCat(
-          Path("/v1/rerank", "Orders documents by how near they are to a query", "RerankRequest",
-               "Ranking"),
-          ",",
-          Path("/v2/rerank", "The same in Cohere's form", "CohereRerankRequest", "CohereRanking"),
-          ",", Path("/v1/score", "How near texts are to others", "ScoreRequest", "Scores"), ",",
-          Path("/v1/classify", "Gives each text a label, by a model that classifies",
-               "ClassifyRequest", "Classes")),
+      StrCat(Path("/v1/rerank", "Orders documents by how near they are to a query", "RerankRequest",
+                  "Ranking"),
+             ",",
+             Path("/v2/rerank", "The same in Cohere's form", "CohereRerankRequest", "CohereRanking",
+                  "@cohere_errors@"),
+             ",", Path("/v1/score", "How near texts are to others", "ScoreRequest", "Scores"), ",",
+             Path("/v1/classify", "Gives each text a label, by a model that classifies",
+                  "ClassifyRequest", "Classes")),
       kSchemas};
 }
 

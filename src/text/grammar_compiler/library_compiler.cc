@@ -54,9 +54,9 @@ void MakeCompact(picojson::value* part) {
   };
   const bool json = object.count("style") == 0 || is("style", "json");
   if (is("type", "json_schema") && json && object.count("json_schema") != 0) {
-    const picojson::value schema = object["json_schema"];
+    const picojson::value& schema = object["json_schema"];
     if (object.count(kWrittenAs) != 0) {
-      return become(ReadWrittenArguments(schema, picojson::value(object[kWrittenAs])));
+      return become(ReadWrittenArguments(schema, object[kWrittenAs]));
     }
     if (object.count("max_whitespace_cnt") == 0) return become(ReadSchema(schema.serialize()));
   }

@@ -462,6 +462,8 @@ xgrammar::Grammar ReadExtendedSchema(const Value& schema) {
 
 xgrammar::Grammar ReadWrittenArguments(const Value& schema, const Value& written_as) {
   const std::string name = TextOf(written_as, kForm);
+  if (name != kPythonForm && name != kGemmaForm && name != kMarkedForm)
+    throw std::runtime_error("arguments in an unknown form");
   const Form form = name == kPythonForm  ? Form::kPython
                     : name == kGemmaForm ? Form::kGemma
                                          : Form::kMarked;

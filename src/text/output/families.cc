@@ -449,7 +449,7 @@ Result<OutputFormat> OutputFormat::Choose(std::string_view chat_template, std::s
 }
 
 Result<const CallFamily*> OutputFormat::HeldCalls() const {
-  if (calls_ != nullptr && calls_->shape != nullptr) return calls_;
+  if (calls_ != nullptr) return calls_;
   return InvalidArgument(
       StrCat("answers of this model cannot be held to calls of tools, whose form is ", tools(),
              " (--tool-parser); send tool_choice \"auto\" and tools that are not strict"),

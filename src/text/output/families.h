@@ -25,10 +25,10 @@ struct CallFamily {
   // Texts that the parser has to see, though they may be special tokens.
   std::span<const std::string_view> marks;
   std::unique_ptr<CallParser> (*make)(const ToolSchemas& schemas);
-  const CallShape* shape = nullptr;  // never null
-  bool short_ids = false;            // AnswerParts
-  bool thinks = false;   // the parser tells thinking apart, too, and all else in the answer
-  std::string_view cut;  // a mark that ends the thinking: its models may forget the tag for that
+  const CallShape* shape;
+  bool short_ids = false;  // AnswerParts
+  bool thinks = false;     // the parser tells thinking apart, too, and all else in the answer
+  std::string_view cut;    // a mark that ends the thinking: its models may forget the tag for that
 };
 
 struct ThinkFamily {

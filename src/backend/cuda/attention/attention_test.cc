@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "backend/cuda/attention/impls.h"
 #include "backend/cuda/cuda_test.h"
@@ -273,10 +274,20 @@ TEST_P(AttentionSameness, SeveralTokensInTheShapeOfDecodeGiveTheBitsOfEachAlone)
   }
 }
 
+class AttentionOfF8 : public AttentionSameness {};
+
+std::vector<Kind> KindsOfF8() {
+  std::vector<Kind> kinds;
+  std::copy_if(std::begin(kKinds), std::end(kKinds), std::back_inserter(kinds),
+               [](const Kind& kind) { return kind.kv == DType::kF8E4M3; });
+  return kinds;
+}
+INSTANTIATE_TEST_SUITE_P(Cuda, AttentionOfF8, ::testing::ValuesIn(KindsOfF8()),
+                         [](const auto& one) { return one.param.name; });
+
 // Codes of the smallest numbers among them, which the kernel that streams multiplies as numbers
 // below the least normal one.
-TEST_P(AttentionSameness, EveryCodeOfF8IsTheSameNumberWhereItIsStreamed) {
-  if (desc_.kv.dtype != DType::kF8E4M3) GTEST_SKIP() << "it is about codes of F8";
+TEST_P(AttentionOfF8, EveryCodeIsTheSameNumberWhereItIsStreamed) {
   uint32_t next = 1;
   for (Array* const cache : {&k_, &v_}) {
     std::byte* const codes = cache->tensor().data;

@@ -13,21 +13,6 @@
 
 namespace sluice::cuda {
 
-// How the device's cache holds what is read once: what is used again stays there instead.
-__device__ __forceinline__ uint64_t ReadOncePolicy() {
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-// A box of a tensor of four dimensions, neighbours first.
-__device__ __forceinline__ void CopyBoxOnce(uint32_t to, const void* map, int c0, int c1, int c2,
-                                            int c3, uint32_t barrier, uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-      "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
-      "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(barrier), "l"(policy)
-      : "memory");
-}
 // Called by whole warps. The warp's items are an argument, so that all of both stays in registers.
 template <KvForm kForm, int kDim>
 class StreamRing {
@@ -38,8 +23,8 @@ class StreamRing {
   static constexpr int kBoxes = kStreamSlotBytes / kBoxBytes;             // of a slot
   static constexpr int kSlots = kStreamRingBytes / kStreamSlotBytes;      // of the thread block
   static constexpr uint32_t kOfK = kParts / kBoxes, kOfBlock = 2 * kOfK;  // slots
-  static constexpr uint32_t kOfSplit = kOfBlock * (kSplitTokens / kBlock);
   using Items = StreamItems<kBlock>;
+  static constexpr uint32_t kOfSplit = kOfBlock * Items::kBlocksPerSplit;
 
   struct Shared {
     char boxes[kSlots][kBoxes][kBoxBytes];

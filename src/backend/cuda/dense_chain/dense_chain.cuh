@@ -229,7 +229,7 @@ struct DenseChain {
       const float4 four = *reinterpret_cast<const float4*>(squares + token * kChainWarps + i);
       sum = sum + four.x + four.y + four.z + four.w;
     }
-    return 1.0f / sqrtf(sum / static_cast<float>(k) + p.eps);
+    return cuda::InverseRms(sum, k, p.eps);
   }
 
   __device__ __forceinline__ void CodeRows(const ChainPhase& phase,
@@ -461,19 +461,22 @@ struct DenseChain {
     }
   }
 
-  __device__ void Run() {
-    if (warp != kChainWarps) {
+  // What each warp of a thread block does in a chain, this one or one that is made of it.
+  template <class Chain>
+  static __device__ __forceinline__ void RunWarp(Chain& chain) {
+    if (chain.warp != kChainWarps) {
       SyncSome(2, kChainThreads);
-      if (warp < kChainWarps) {
-        MultiplyAll();
+      if (chain.warp < kChainWarps) {
+        chain.MultiplyAll();
       } else {
-        FinishAll();
+        chain.FinishAll();
       }
       return;
     }
-    Begin();
-    if (lane == 0) FetchWeights();
+    chain.Begin();
+    if (chain.lane == 0) chain.FetchWeights();
   }
+  __device__ void Run() { RunWarp(*this); }
 };
 
 }  // namespace sluice::cuda

@@ -209,23 +209,14 @@ Model* TheModel() {
   return model;
 }
 
+// Of a layer.
 Result<double> MedianSeconds(bool as_one, int64_t m) {
-  device::Stream& stream = BenchMemory().stream();
   const Model& model = *TheModel();
-  const auto body = [&](device::Stream& on) { return model.RunAll(on, as_one, m); };
-  SLUICE_RETURN_IF_ERROR(body(stream));
-  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  SLUICE_ASSIGN_OR_RETURN(const auto graph, BenchMemory().device().Capture(stream, nullptr, body));
-  std::vector<double> seconds;
-  for (int i = 0; i < 30; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    SLUICE_RETURN_IF_ERROR(graph->Replay(stream, {}));
-    SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (i > 0) seconds.push_back(took.count() / kLayers);
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  SLUICE_ASSIGN_OR_RETURN(const double all,
+                          MedianReplaySeconds(BenchMemory().stream(), 29, [&](device::Stream& on) {
+                            return model.RunAll(on, as_one, m);
+                          }));
+  return all / kLayers;
 }
 
 // What differs behind all layers, in numbers of each tensor.

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/cuda_test.h"
 #include "backend/cuda/dense_chain/impls.h"
+#include "backend/cuda/dense_chain/launches_fixture.h"
 #include "ops/dense_chain.h"
 #include "ops/norm.h"
 
@@ -159,27 +160,7 @@ TEST_F(DenseChainTest, GivesTheBitsOfItsParts) {
 TEST_F(DenseChainTest, LaunchesFollowOneAnother) {
   const Layer with(*memory_, DescOf(1024, 1024, 2048, 1536), 1),
       without(*memory_, DescOf(1024, 1024, 2048, 0), 2);
-  ASSERT_TRUE(with.RunParts(*stream_).ok());
-  ASSERT_TRUE(without.RunParts(*stream_).ok());
-  const std::vector<Array> expected = with.Outputs(), expected_without = without.Outputs();
-  const auto body = [&](device::Stream& on) {
-    for (int i = 0; i < 20; ++i) {
-      SLUICE_RETURN_IF_ERROR(with.RunOne(on));
-      if (i % 3 == 0) SLUICE_RETURN_IF_ERROR(without.RunOne(on));
-    }
-    return OkStatus();
-  };
-  ASSERT_TRUE(body(*stream_).ok());
-  auto graph = device_->Capture(*stream_, nullptr, body);
-  ASSERT_TRUE(graph.ok()) << graph.status().message();
-  for (int replay = 0; replay < 10; ++replay) {
-    with.Spoil();
-    without.Spoil();
-    ASSERT_TRUE((*graph)->Replay(*stream_, {}).ok());
-    ASSERT_TRUE(stream_->Synchronize().ok());
-    EXPECT_TRUE(with.Outputs() == expected) << replay;
-    EXPECT_TRUE(without.Outputs() == expected_without) << replay;
-  }
+  ExpectLaunchesFollow(*device_, *stream_, with, without);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The experts of tokens, a warp for each.
 #include "backend/cuda/experts/route_token.cuh"
+#include "backend/cuda/simt/dependence.cuh"
 
 extern "C" __global__ void __launch_bounds__(sluice::cuda::kRouteWarps * 32)
     any_f32_route_experts(const __grid_constant__ sluice::cuda::RouteExpertsParams p) {

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/alignment.h"
 #include "backend/cuda/by_type.h"
-#include "backend/cuda/experts/params.h"
+#include "backend/cuda/experts/route_params.h"
 #include "ops/experts.h"
 #include "ops/fake_balance_experts.h"
 #include "ops/map_experts.h"
@@ -31,24 +31,14 @@ static_assert(ops::kExpertsMax <= 32 * 32, "a lane keeps its experts as the bits
 Status RunRoute(device::Stream& stream, const RouteExperts::Desc& desc,
                 const RouteExperts::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const RouteExpertsParams params = {
-      .logits = args.logits.ptr<float>(),
-      .bias = args.bias.ptr<float>(),
-      .scales = args.scales.ptr<float>(),
-      .ids = args.ids.ptr<int32_t>(),
-      .weights = args.weights.ptr<float>(),
-      .logits_stride = args.logits.strides[0],
-      .ids_stride = args.ids.strides[0],
-      .weights_stride = args.weights.strides[0],
-      .tokens = args.logits.dims[0],
-      .experts = desc.experts,
-      .top_k = desc.top_k,
-      .groups = desc.groups,
-      .groups_kept = desc.groups_kept,
-      .scale = desc.scale,
-      .sigmoid = desc.scoring == ops::RouterScoring::kSigmoid ? 1u : 0u,
-      .renormalize = desc.renormalize ? 1u : 0u,
-      .by_softmax = desc.scoring == ops::RouterScoring::kSoftmaxBiased ? 1u : 0u};
+  RouteExpertsParams params = RouteParamsOf(desc, args.bias, args.scales);
+  params.logits = args.logits.ptr<float>();
+  params.logits_stride = args.logits.strides[0];
+  params.ids = args.ids.ptr<int32_t>();
+  params.ids_stride = args.ids.strides[0];
+  params.weights = args.weights.ptr<float>();
+  params.weights_stride = args.weights.strides[0];
+  params.tokens = args.logits.dims[0];
   const LaunchShape shape = {.grid = {BlocksFor(params.tokens, kRouteWarps)},
                              .block = {kRouteWarps * 32},
                              .shared_bytes = kRouteWarps * RouteBytes(desc.experts, desc.groups)};

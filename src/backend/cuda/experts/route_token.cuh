@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "backend/cuda/experts/params.h"
-#include "backend/cuda/simt/dependence.cuh"
 #include "backend/cuda/simt/group.cuh"
 
 namespace sluice::cuda {

@@ -92,7 +92,7 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
   }
 
   // One thread. It waits for other thread blocks where it has to know the experts.
-  __device__ void FetchAll() {
+  __device__ void FetchWeights() {
     Asking asking;
     Base::ForSlabs(p.phases[0], [&](int row, int) { AskSlab(p.phases[0], row, asking); });
     ForRouterSlabs([&](int row) {
@@ -364,19 +364,7 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
     Base::FinishPhase(p.phases[3], piece, parity);
   }
 
-  __device__ void Run() {
-    if (warp != kChainWarps) {
-      SyncSome(2, kChainThreads);
-      if (warp < kChainWarps) {
-        MultiplyAll();
-      } else {
-        FinishAll();
-      }
-      return;
-    }
-    Begin();
-    if (lane == 0) FetchAll();
-  }
+  __device__ void Run() { Base::RunWarp(*this); }
 };
 
 }  // namespace sluice::cuda

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_test.h"
+#include "backend/cuda/dense_chain/launches_fixture.h"
 #include "backend/cuda/experts_chain/config.h"
 #include "backend/cuda/experts_chain/impls.h"
 #include "backend/cuda/experts_chain/params.h"
@@ -257,27 +258,7 @@ TEST_F(ExpertsChainTest, GivesTheBitsOfItsParts) {
 TEST_F(ExpertsChainTest, LaunchesFollowOneAnother) {
   const Layer with(*memory_, DescOf(1024, 1024, 512, 1536, 32, 4)),
       without(*memory_, DescOf(1024, 1024, 768, 0, 16, 8));
-  ASSERT_TRUE(with.RunParts(*stream_).ok());
-  ASSERT_TRUE(without.RunParts(*stream_).ok());
-  const std::vector<Array> expected = with.Outputs(), expected_without = without.Outputs();
-  const auto body = [&](device::Stream& on) {
-    for (int i = 0; i < 20; ++i) {
-      SLUICE_RETURN_IF_ERROR(with.RunOne(on));
-      if (i % 3 == 0) SLUICE_RETURN_IF_ERROR(without.RunOne(on));
-    }
-    return OkStatus();
-  };
-  ASSERT_TRUE(body(*stream_).ok());
-  auto graph = device_->Capture(*stream_, nullptr, body);
-  ASSERT_TRUE(graph.ok()) << graph.status().message();
-  for (int replay = 0; replay < 10; ++replay) {
-    with.Spoil();
-    without.Spoil();
-    ASSERT_TRUE((*graph)->Replay(*stream_, {}).ok());
-    ASSERT_TRUE(stream_->Synchronize().ok());
-    EXPECT_TRUE(with.Outputs() == expected) << replay;
-    EXPECT_TRUE(without.Outputs() == expected_without) << replay;
-  }
+  ExpectLaunchesFollow(*device_, *stream_, with, without);
 }
 
 }  // namespace

@@ -51,9 +51,10 @@ int64_t TokenTiles(const F8Kernel& kernel, const F8Shape& shape) {
 }
 
 // How many tiles the thread block with the most of them makes, where `clusters` run.
-int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int rows, int64_t clusters) {
+int64_t Waves(const F8Kernel& kernel, const F8Shape& shape, int64_t token_tiles, int rows,
+              int64_t clusters) {
   const int64_t bands = DivideUp<int64_t>(DivideUp<int64_t>(shape.n, rows), kernel.cluster);
-  return DivideUp<int64_t>(bands * TokenTiles(kernel, shape), clusters);
+  return DivideUp<int64_t>(bands * token_tiles, clusters);
 }
 
 // Thread blocks that share a multiprocessor take longer for a unit each, but less than twice as
@@ -79,11 +80,11 @@ int64_t ReadNanoseconds(const F8Shape& shape) {
 }
 
 // A kernel runs with one or with two thread blocks to a multiprocessor, whichever is faster.
-Residence ResidenceOf(const F8Kernel& kernel, const F8Shape& shape) {
+Residence ResidenceOf(const F8Kernel& kernel, const F8Shape& shape, int64_t token_tiles) {
   const int64_t alone = std::max(1, shape.compute_units / kernel.cluster);
   const int64_t units = DivideUp<int64_t>(shape.k, kF8Unit);
   const auto with = [&](int64_t clusters, int64_t percent) {
-    const int64_t waves = Waves(kernel, shape, kernel.groups * kF8GroupRows, clusters);
+    const int64_t waves = Waves(kernel, shape, token_tiles, kernel.groups * kF8GroupRows, clusters);
     const int64_t tiles = waves * (units * kernel.unit_ns + kernel.tile_ns) * percent / 100;
     return Residence{clusters, std::max(tiles, ReadNanoseconds(shape))};
   };
@@ -93,15 +94,15 @@ Residence ResidenceOf(const F8Kernel& kernel, const F8Shape& shape) {
   return two.nanoseconds < one.nanoseconds ? two : one;
 }
 
-int RowsOf(const F8Kernel& kernel, const F8Shape& shape, int64_t clusters) {
+int RowsOf(const F8Kernel& kernel, const F8Shape& shape, int64_t token_tiles, int64_t clusters) {
   const int all = kernel.groups * kF8GroupRows;
   if (kernel.groups > 1) return all;
   // A tile takes the same with fewer rows: as few as make no more tiles, so that more
   // multiprocessors read.
-  const int64_t waves = Waves(kernel, shape, all, clusters);
+  const auto waves_of = [&](int rows) { return Waves(kernel, shape, token_tiles, rows, clusters); };
+  const int64_t waves = waves_of(all);
   int rows = all;
-  while (rows > kF8RowsStep && Waves(kernel, shape, rows - kF8RowsStep, clusters) == waves)
-    rows -= kF8RowsStep;
+  while (rows > kF8RowsStep && waves_of(rows - kF8RowsStep) == waves) rows -= kF8RowsStep;
   return rows;
 }
 
@@ -110,10 +111,11 @@ int RowsOf(const F8Kernel& kernel, const F8Shape& shape, int64_t clusters) {
 std::span<const F8Kernel> F8Kernels() { return kKernels; }
 
 F8Plan PlanF8With(const F8Kernel& kernel, const F8Shape& shape) {
-  const int64_t resident = ResidenceOf(kernel, shape).clusters;
-  F8Plan plan = {.kernel = &kernel, .rows = RowsOf(kernel, shape, resident)};
+  const int64_t token_tiles = TokenTiles(kernel, shape);
+  const int64_t resident = ResidenceOf(kernel, shape, token_tiles).clusters;
+  F8Plan plan = {.kernel = &kernel, .rows = RowsOf(kernel, shape, token_tiles, resident)};
   plan.row_tiles = static_cast<int>(DivideUp<int64_t>(shape.n, plan.rows));
-  plan.token_tiles = static_cast<int>(TokenTiles(kernel, shape));
+  plan.token_tiles = static_cast<int>(token_tiles);
   const int64_t tiles = DivideUp<int64_t>(plan.row_tiles, kernel.cluster) * plan.token_tiles;
   plan.blocks = static_cast<unsigned>(std::min(tiles, resident) * kernel.cluster);
   plan.stage_bytes = F8StageBytes(kernel.tokens, kernel.groups, plan.rows);
@@ -129,7 +131,7 @@ F8Plan PlanF8(const F8Shape& shape) {
   const F8Kernel* best = nullptr;
   int64_t least = 0;
   for (const F8Kernel& kernel : kKernels) {
-    const int64_t takes = ResidenceOf(kernel, shape).nanoseconds;
+    const int64_t takes = ResidenceOf(kernel, shape, TokenTiles(kernel, shape)).nanoseconds;
     if (best != nullptr && takes >= least) continue;
     best = &kernel;
     least = takes;

@@ -4,8 +4,6 @@
 //   grouped/format/shape/tokens
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -109,19 +107,8 @@ Result<double> Time(const Format& format, const Shape& shape, int64_t tokens, do
     for (const GroupedLinear::Args& call : calls) SLUICE_RETURN_IF_ERROR(grouped(on, call));
     return OkStatus();
   };
-  SLUICE_RETURN_IF_ERROR(body(stream));
-  SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-  SLUICE_ASSIGN_OR_RETURN(const auto graph, device.Capture(stream, nullptr, body));
-  std::vector<double> seconds;  // of a launch
-  for (int i = 0; i < 10; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    SLUICE_RETURN_IF_ERROR(graph->Replay(stream, {}));
-    SLUICE_RETURN_IF_ERROR(stream.Synchronize());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (i > 0) seconds.push_back(took.count() / kLaunches);
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  SLUICE_ASSIGN_OR_RETURN(const double all, MedianReplaySeconds(stream, 9, body));
+  return all / kLaunches;
 }
 
 void RunCase(benchmark::State& state, const Format& format, const Shape& shape, int64_t tokens) {

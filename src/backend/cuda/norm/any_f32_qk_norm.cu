@@ -6,8 +6,6 @@
 namespace sluice::cuda {
 namespace {
 
-constexpr int kStagedHeadMax = 512;  // numbers of a head that a rehearsal's stage has room for
-
 // `rehearses`: over memory that nobody reads (rehearsal.cuh).
 template <class T>
 __device__ __forceinline__ void NormHead(const QkNormParams& p, bool rehearses) {
@@ -32,7 +30,7 @@ __device__ __forceinline__ void NormHead(const QkNormParams& p, bool rehearses) 
 
 template <class T>
 __device__ void NormHeads(const QkNormParams& p) {
-  bool rehearses = FewBlocks() && p.head_dim <= kStagedHeadMax;
+  bool rehearses = FewBlocks() && p.head_dim * 4 <= static_cast<int>(sizeof(Stage));
   LetNextBegin();
 #pragma unroll 1
   for (;; rehearses = false) {

@@ -71,6 +71,21 @@ __device__ __forceinline__ void CopyBox(uint32_t to, const void* map, int c0, in
       : "memory");
 }
 // The two-dimensional box to the same place of every thread block of the cluster whose bit is set
+// How the device's cache holds what is read once: what is used again stays there instead.
+__device__ __forceinline__ uint64_t ReadOncePolicy() {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+// The same, by such a policy.
+__device__ __forceinline__ void CopyBoxOnce(uint32_t to, const void* map, int c0, int c1, int c2,
+                                            int c3, uint32_t barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+      "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(barrier), "l"(policy)
+      : "memory");
+}
 // in `blocks`, and for the barrier there.
 __device__ __forceinline__ void CopyBoxToMany(uint32_t to, const void* map, int column, int row,
                                               uint32_t barrier, uint16_t blocks) {
