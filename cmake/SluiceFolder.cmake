@@ -1,4 +1,42 @@
-# sluice_folder(NAME DEPENDS <folders...> LIBRARIES <targets...> [OBJECT])
+# Sets `out` to files that include `sources`, those of a folder eight at a time. Half of what a file costs the
+# compiler is headers, and most of the rest is templates that its neighbours ask for, too. Each is included
+# by its path from src/, so that a clone elsewhere has the same files for the compiler cache. The CPU's
+# kernels are compiled file by file, since they have instruction sets of their own, and so is the build with
+# Clang, which shows that each file includes what it needs.
+function(sluice_units out id sources alone)
+  if(SLUICE_FUZZ OR id MATCHES "^backend_(cpu|cuda)")
+    set(${out} ${sources} PARENT_SCOPE)
+    return()
+  endif()
+  list(TRANSFORM alone PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(REMOVE_ITEM sources ${alone})
+  set(units ${alone})
+  set(number 0)
+  while(sources)
+    # The next folder's files: the first's and those beside it.
+    list(GET sources 0 first)
+    get_filename_component(folder ${first} DIRECTORY)
+    set(beside ${sources})
+    list(FILTER beside INCLUDE REGEX "^${folder}/[^/]*$")
+    list(REMOVE_ITEM sources ${beside})
+    while(beside)
+      list(SUBLIST beside 0 8 few)
+      list(REMOVE_ITEM beside ${few})
+      set(text "")
+      foreach(source ${few})
+        file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/src ${source})
+        string(APPEND text "#include \"${path}\"\n")
+      endforeach()
+      set(unit ${CMAKE_BINARY_DIR}/units/${id}_${number}.cc)
+      file(CONFIGURE OUTPUT ${unit} CONTENT "${text}")
+      list(APPEND units ${unit})
+      math(EXPR number "${number} + 1")
+    endwhile()
+  endwhile()
+  set(${out} ${units} PARENT_SCOPE)
+endfunction()
+
+# sluice_folder(NAME DEPENDS <folders...> LIBRARIES <targets...> [OBJECT] [ALONE <files...>])
 #
 # One folder of src/ is one target. Its sources are the *.cc beside the call and below it, as far as no
 # folder there is a target itself, without *_test, *_bench and *_fuzz, which become
@@ -6,9 +44,10 @@
 # sluice_<name>_fixture for tests (TEST_DEPENDS <name>/fixture elsewhere). A target sees only its own
 # headers and those of the folders it depends on: the include path is a folder of links, one per
 # folder, so an include that the layout forbids finds no file. OBJECT keeps every object of the
-# folder in the program (implementations that register themselves by being linked).
+# folder in the program (implementations that register themselves by being linked). ALONE names files that
+# have compiler options of their own.
 function(sluice_folder name)
-  cmake_parse_arguments(ARG "OBJECT" "" "DEPENDS;LIBRARIES;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;ALONE" ${ARGN})
   string(REPLACE "/" "_" id ${name})
   set(target sluice_${id})
 
@@ -35,6 +74,7 @@ function(sluice_folder name)
   file(MAKE_DIRECTORY ${parent})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${name} ${links}/${name} SYMBOLIC)
 
+  sluice_units(sources ${id} "${sources}" "${ARG_ALONE}")
   set(scope PUBLIC)
   if(ARG_OBJECT)
     add_library(${target} OBJECT ${sources})

@@ -27,7 +27,7 @@ namespace {
 
 // The version of the block layouts, as ggml counts them.
 constexpr uint32_t kQuantizationVersion = 2;
-constexpr double kMiB = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 
 struct QuantizeOptions {
   std::string in, out, type;
@@ -217,9 +217,9 @@ Status Quantize(const QuantizeOptions& options) {
                                {"seconds", seconds}})
               << "\n";
   } else {
-    std::cout << std::fixed << std::setprecision(1) << "tensors " << before / kMiB << " MiB -> "
-              << after / kMiB << " MiB in " << seconds << " s: " << options.out << " ("
-              << CountsOf(tensors) << ")\n";
+    std::cout << std::fixed << std::setprecision(1) << "tensors " << before / kMebibyte
+              << " MiB -> " << after / kMebibyte << " MiB in " << seconds << " s: " << options.out
+              << " (" << CountsOf(tensors) << ")\n";
     WarnOfQuantizedInput(*file);
   }
   return OkStatus();

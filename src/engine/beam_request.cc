@@ -16,45 +16,48 @@ namespace {
 static_assert(BeamSearch::kWidthMax == schedule::kBeamsMax);
 static_assert(BeamSearch::kWidthMax <= limits::kChoicesMax);  // ids that a request has
 
-Status Refuse(std::string_view field, std::string_view why) {
+Status RefuseField(std::string_view field, std::string_view why) {
   return InvalidArgument(StrCat("a beam search ", why, "; send it without ", field),
                          std::string(field));
 }
 
 // A beam search draws no lot, so what shapes one has no effect; only values that say so are taken.
-Status CheckSampling(const Sampling& sampling) {
+Status CheckBeamSampling(const Sampling& sampling) {
   Status status;
   const auto check = [&status](const SamplingField& field, const auto& value) {
     if (!status.ok() || !value) return;
     const bool greedy = field.name == sampling_fields::kTemperature.name && *value == 0;
     const bool off = field.name == sampling_fields::kTopK.name && *value <= 0;
     if (greedy || off || *value == field.otherwise) return;
-    status = Refuse(field.name, "takes the likeliest tokens by the model's own log-probs");
+    status = RefuseField(field.name, "takes the likeliest tokens by the model's own log-probs");
   };
   ForEachSamplingField(check, sampling);
   SLUICE_RETURN_IF_ERROR(status);
   if (sampling.logit_bias.empty()) return OkStatus();
-  return Refuse("logit_bias", "takes the likeliest tokens by the model's own log-probs");
+  return RefuseField("logit_bias", "takes the likeliest tokens by the model's own log-probs");
 }
 
 Status CheckBeside(const Request& request) {
-  SLUICE_RETURN_IF_ERROR(CheckSampling(request.sampling));
+  SLUICE_RETURN_IF_ERROR(CheckBeamSampling(request.sampling));
   if (!request.stop.empty()) {
     return InvalidArgument(
         "a beam search has no text before its end in which a stop string could be found; send "
         "stop_token_ids instead",
         "stop");
   }
-  if (!request.choice.empty()) return Refuse("choice", "cannot hold its answers to texts");
+  if (!request.choice.empty()) return RefuseField("choice", "cannot hold its answers to texts");
   if (request.tool_choice.required)
-    return Refuse("tool_choice", "cannot hold its answers to calls of tools");
+    return RefuseField("tool_choice", "cannot hold its answers to calls of tools");
   if (request.grammar.kind != Grammar::Kind::kNone)
-    return Refuse("grammar", "cannot hold its answers to one, as JSON and strict tools need it");
-  if (request.thinking_budget) return Refuse("thinking_budget", "cannot end what a beam thinks");
+    return RefuseField("grammar",
+                       "cannot hold its answers to one, as JSON and strict tools need it");
+  if (request.thinking_budget)
+    return RefuseField("thinking_budget", "cannot end what a beam thinks");
   if (request.logits_processor != nullptr)
-    return Refuse("logits_processor", "takes the likeliest tokens by the model's own log-probs");
+    return RefuseField("logits_processor",
+                       "takes the likeliest tokens by the model's own log-probs");
   if (request.all_logprobs != Distribution::kNone)
-    return Refuse("all_logprobs", "tells the log-probs of its tokens alone");
+    return RefuseField("all_logprobs", "tells the log-probs of its tokens alone");
   return OkStatus();
 }
 
@@ -90,7 +93,7 @@ Status CheckBeams(const Request& request, int vocab) {
                                   "between 1 and ", BeamSearch::kTokensMax),
                            "max_tokens");
   }
-  if (request.embed) return Refuse("embed", "makes texts, not vectors");
+  if (request.embed) return RefuseField("embed", "makes texts, not vectors");
   return CheckBeside(request);
 }
 

@@ -13,7 +13,7 @@ namespace sluice::engine {
 namespace {
 
 // Enough to tell loads apart, and short.
-double Rounded(double number) { return std::round(number * 1000.0) / 1000.0; }
+double RoundedLoad(double number) { return std::round(number * 1000.0) / 1000.0; }
 
 Result<int> IntegerOf(const Json& command, const char* name, int otherwise) {
   const auto found = command.find(name);
@@ -36,12 +36,12 @@ OrderedJson LoadsJson(const experts::Loads& loads) {
     const double imbalance = experts::Imbalance(own);
     worst = std::max(worst, imbalance);
     OrderedJson load = OrderedJson::array();
-    for (const double number : own) load.push_back(Rounded(number));
+    for (const double number : own) load.push_back(RoundedLoad(number));
     layers.push_back(OrderedJson{{"layer", loads.layers()[i]},
-                                 {"imbalance", Rounded(imbalance)},
+                                 {"imbalance", RoundedLoad(imbalance)},
                                  {"load", std::move(load)}});
   }
-  json["imbalance"] = Rounded(worst);
+  json["imbalance"] = RoundedLoad(worst);
   json["layers"] = std::move(layers);
   return json;
 }
@@ -62,15 +62,15 @@ Result<OrderedJson> PlanJson(const experts::Loads& loads, const experts::PlanOpt
     before = std::max(before, RankImbalance(in_order, own));
     after = std::max(after, planned);
     layers.push_back(OrderedJson{
-        {"layer", loads.layers()[i]}, {"imbalance", Rounded(planned)}, {"ranks", placement}});
+        {"layer", loads.layers()[i]}, {"imbalance", RoundedLoad(planned)}, {"ranks", placement}});
   }
   return OrderedJson{{"policy", options.nodes > 1 ? "hierarchical" : "global"},
                      {"ranks", options.ranks},
                      {"replicas", options.replicas},
                      {"nodes", options.nodes},
                      {"slots_per_rank", experts::CapacityOf(options, loads.experts())},
-                     {"imbalance_in_order", Rounded(before)},
-                     {"imbalance", Rounded(after)},
+                     {"imbalance_in_order", RoundedLoad(before)},
+                     {"imbalance", RoundedLoad(after)},
                      {"layers", std::move(layers)}};
 }
 

@@ -30,6 +30,8 @@ const Histogram::BucketBoundaries kStep = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3,
 const Histogram::BucketBoundaries kTokens = {1,   2,   4,   8,    16,   32,  64,
                                              128, 256, 512, 1024, 2048, 4096};
 
+}  // namespace
+
 // Makes metrics that carry the name of a model.
 struct Labelled {
   explicit Labelled(const std::string& model_name) : labels{{"model_name", model_name}} {}
@@ -53,8 +55,6 @@ struct Labelled {
   prometheus::Labels labels;
   prometheus::Registry registry;
 };
-
-}  // namespace
 
 struct Metrics::Families : Labelled {
   using Labelled::Labelled;

@@ -48,7 +48,7 @@ std::string_view WrittenNumber(const OrderedJson& value) {
   return text.starts_with(text::kNumberText) ? text.substr(text::kNumberText.size()) : "";
 }
 
-Status Refuse(std::string_view name, std::string_view why) {
+Status RefuseParameter(std::string_view name, std::string_view why) {
   return InvalidArgument(StrCat("the property ", Quote(name.substr(0, 128)), " ", why), "tools");
 }
 
@@ -63,10 +63,10 @@ bool Lists(const OrderedJson& schema, std::string_view end) {
                      [&](const OrderedJson& part) { return Lists(part, end); });
 }
 
-class Builder {
+class TaggedBuilder {
  public:
-  Builder(const OrderedJson& schema, const text::ToolSchemas& kinds, std::string_view tool,
-          const text::ParameterShape& shape)
+  TaggedBuilder(const OrderedJson& schema, const text::ToolSchemas& kinds, std::string_view tool,
+                const text::ParameterShape& shape)
       : schema_(schema), kinds_(kinds), tool_(tool), shape_(shape) {
     const size_t tag = shape.end.find('<');
     end_ = shape.end.substr(tag, shape.end.find('>') + 1 - tag);
@@ -109,8 +109,8 @@ class Builder {
   Status AddListed(const std::string& name, const std::vector<const OrderedJson*>& values,
                    OrderedJson* texts, OrderedJson* others) const;
   Status RefuseListed(std::string_view name) const {
-    return Refuse(name, StrCat("has a const or enum that lists a text with ", end_,
-                               " in it, which ends a value as the model writes it"));
+    return RefuseParameter(name, StrCat("has a const or enum that lists a text with ", end_,
+                                        " in it, which ends a value as the model writes it"));
   }
   // Whether the parser takes what is written as `text` for that string.
   bool IsText(const std::string& name, const std::string& text) const;
@@ -136,7 +136,7 @@ class Builder {
   size_t copied_ = 0;  // values of them, into arguments' schemas
 };
 
-std::set<std::string_view> Builder::NamesIn(const OrderedJson& part) const {
+std::set<std::string_view> TaggedBuilder::NamesIn(const OrderedJson& part) const {
   std::set<std::string_view> names;
   std::vector<const OrderedJson*> unread = {&part};
   while (!unread.empty()) {
@@ -155,8 +155,8 @@ std::set<std::string_view> Builder::NamesIn(const OrderedJson& part) const {
   return names;
 }
 
-void Builder::Sort(const OrderedJson& part, std::vector<const OrderedJson*>* strings,
-                   std::vector<const OrderedJson*>* values, OrderedJson* others) const {
+void TaggedBuilder::Sort(const OrderedJson& part, std::vector<const OrderedJson*>* strings,
+                         std::vector<const OrderedJson*>* values, OrderedJson* others) const {
   const OrderedJson& resolved = Resolved(part);
   if (resolved.contains("anyOf")) {
     for (const OrderedJson& inner : resolved["anyOf"]) Sort(inner, strings, values, others);
@@ -169,22 +169,24 @@ void Builder::Sort(const OrderedJson& part, std::vector<const OrderedJson*>* str
   }
 }
 
-Result<OrderedJson> Builder::Text(const std::string& name, const OrderedJson& string) const {
+Result<OrderedJson> TaggedBuilder::Text(const std::string& name, const OrderedJson& string) const {
   const auto pattern = string.find("pattern");
   if (pattern == string.end()) return OrderedJson(true);
   const auto regex = text::RegexWithout(pattern->get_ref<const std::string&>(), '<');
-  if (!regex.ok()) return Refuse(name, StrCat("cannot be written: ", regex.status().message()));
+  if (!regex.ok())
+    return RefuseParameter(name, StrCat("cannot be written: ", regex.status().message()));
   return OrderedJson{{"type", "regex"}, {"pattern", *regex}};
 }
 
-bool Builder::IsText(const std::string& name, const std::string& text) const {
+bool TaggedBuilder::IsText(const std::string& name, const std::string& text) const {
   if (told_apart() || kinds_.KindOf(tool_, name) == Kind::kText) return true;
   const auto parsed = text::ReadWrittenValue(text::JsonSpelling(text));
   return !parsed || parsed->is_string() || kinds_.IsText(tool_, name, text, *parsed);
 }
 
-Status Builder::AddListed(const std::string& name, const std::vector<const OrderedJson*>& values,
-                          OrderedJson* texts, OrderedJson* others) const {
+Status TaggedBuilder::AddListed(const std::string& name,
+                                const std::vector<const OrderedJson*>& values, OrderedJson* texts,
+                                OrderedJson* others) const {
   OrderedJson listed = OrderedJson::array();
   for (const OrderedJson* value : values) {
     const std::string_view number = WrittenNumber(*value);
@@ -203,7 +205,8 @@ Status Builder::AddListed(const std::string& name, const std::vector<const Order
   return OkStatus();
 }
 
-Result<text::TaggedParameter> Builder::Parameter(const std::string& name, const OrderedJson& part) {
+Result<text::TaggedParameter> TaggedBuilder::Parameter(const std::string& name,
+                                                       const OrderedJson& part) {
   text::TaggedParameter parameter;
   parameter.name = name;
   if (IsAny(part)) {
@@ -236,19 +239,21 @@ Result<text::TaggedParameter> Builder::Parameter(const std::string& name, const 
                                              : OrderedJson{{"anyOf", std::move(others)}});
   }
   if (copied_ > kCopiedValuesMax) {
-    return Refuse(name, StrCat("refers, with the properties before it, to parts of more than ",
-                               kCopiedValuesMax, " values in all"));
+    return RefuseParameter(name,
+                           StrCat("refers, with the properties before it, to parts of more than ",
+                                  kCopiedValuesMax, " values in all"));
   }
   if (Lists(parameter.json, end_)) return RefuseListed(name);
   if (parameter.text.is_null() && parameter.json.is_null()) {
-    return Refuse(name,
-                  "has strings that cannot be told from other JSON between tags; give it the "
-                  "type string");
+    return RefuseParameter(
+        name,
+        "has strings that cannot be told from other JSON between tags; give it the "
+        "type string");
   }
   return parameter;
 }
 
-Result<std::vector<text::TaggedParameter>> Builder::Run() {
+Result<std::vector<text::TaggedParameter>> TaggedBuilder::Run() {
   const OrderedJson& root = Resolved(schema_);
   if (&root == &schema_["$defs"]["any"]) return AnyTaggedParameters(shape_);
   if (root.value("type", OrderedJson()) != "object") {
@@ -263,7 +268,7 @@ Result<std::vector<text::TaggedParameter>> Builder::Run() {
       return static_cast<unsigned char>(c) <= 0x20 ||
              std::string_view("<>\"").find(c) != std::string_view::npos;
     });
-    if (!writable) return Refuse(name, "has a name that cannot stand in a tag");
+    if (!writable) return RefuseParameter(name, "has a name that cannot stand in a tag");
     SLUICE_ASSIGN_OR_RETURN(text::TaggedParameter parameter, Parameter(name, part));
     parameter.required = std::find(required.begin(), required.end(), name) != required.end();
     parameters.push_back(std::move(parameter));
@@ -291,7 +296,7 @@ Result<std::vector<text::TaggedParameter>> TaggedParameters(const OrderedJson& s
                                                             const text::ToolSchemas& kinds,
                                                             std::string_view tool,
                                                             const text::ParameterShape& shape) {
-  return Builder(schema, kinds, tool, shape).Run();
+  return TaggedBuilder(schema, kinds, tool, shape).Run();
 }
 
 std::vector<text::TaggedParameter> AnyTaggedParameters(const text::ParameterShape& shape) {

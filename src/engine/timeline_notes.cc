@@ -3,7 +3,7 @@
 namespace sluice::engine {
 namespace {
 
-using Kind = TimelineEvent::Kind;
+using EventKind = TimelineEvent::Kind;
 
 // An event that draws has so many steps before the next begins, so that long answers show where
 // they slowed down.
@@ -21,13 +21,13 @@ TimelineEvent* LastOf(int choice, Timeline* timeline) {
   return nullptr;
 }
 
-bool Joins(const TimelineEvent& last, Kind kind, size_t events) {
+bool Joins(const TimelineEvent& last, EventKind kind, size_t events) {
   if (events == Timeline::kEventsMax) return last.steps > 0;
   if (last.kind != kind) return false;
-  return events >= kEventsOfDetail || (kind == Kind::kDecode && last.steps < kStepsOfEvent);
+  return events >= kEventsOfDetail || (kind == EventKind::kDecode && last.steps < kStepsOfEvent);
 }
 
-void AddMoment(Kind kind, uint64_t step, int64_t now_us, uint8_t choice, Timeline* timeline) {
+void AddMoment(EventKind kind, uint64_t step, int64_t now_us, uint8_t choice, Timeline* timeline) {
   if (timeline->events.size() >= kEventsOfDetail) return;
   timeline->events.push_back(
       {.kind = kind, .choice = choice, .first_step = step, .begin_us = now_us, .end_us = now_us});
@@ -43,13 +43,13 @@ void NoteTime(int64_t Timeline::*what, int64_t now_us, Timeline* timeline) {
 
 void NoteStep(const StepNote& note, Timeline* timeline) {
   const auto choice = static_cast<uint8_t>(note.choice);
-  const Kind kind = note.draws ? Kind::kDecode : Kind::kPrefill;
+  const EventKind kind = note.draws ? EventKind::kDecode : EventKind::kPrefill;
   std::lock_guard lock(timeline->mutex);
   if (timeline->admitted_us == 0) timeline->admitted_us = note.admitted_us;
   std::vector<TimelineEvent>& events = timeline->events;
   if (note.starts && LastOf(choice, timeline) != nullptr) {
     ++timeline->preemptions;
-    AddMoment(Kind::kPreempted, note.step, note.now_us, choice, timeline);
+    AddMoment(EventKind::kPreempted, note.step, note.now_us, choice, timeline);
   }
   TimelineEvent* const last = LastOf(choice, timeline);
   if (last != nullptr && Joins(*last, kind, events.size())) {
@@ -94,7 +94,7 @@ void NoteOutcome(const schedule::SequenceOutcome& outcome, int64_t now_us, Timel
 void NoteLateMask(uint64_t step, int64_t now_us, int choice, Timeline* timeline) {
   std::lock_guard lock(timeline->mutex);
   ++timeline->late_masks;
-  AddMoment(Kind::kLateMask, step, now_us, static_cast<uint8_t>(choice), timeline);
+  AddMoment(EventKind::kLateMask, step, now_us, static_cast<uint8_t>(choice), timeline);
 }
 
 }  // namespace sluice::engine

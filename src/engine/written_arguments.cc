@@ -27,9 +27,9 @@ Status Refuse(std::string_view what, std::string_view text, std::string_view why
   return InvalidArgument(StrCat(what, " ", Quote(text.substr(0, 128)), " ", why), "tools");
 }
 
-class Builder {
+class WrittenBuilder {
  public:
-  Builder(const OrderedJson& schema, const text::ArgumentForm& form)
+  WrittenBuilder(const OrderedJson& schema, const text::ArgumentForm& form)
       : schema_(schema), form_(form) {}
 
   Result<OrderedJson> Run() {
@@ -197,7 +197,7 @@ class Builder {
 
 Result<OrderedJson> WrittenArguments(const OrderedJson& schema, const text::ArgumentForm& form,
                                      const text::SpecialMark& special) {
-  SLUICE_ASSIGN_OR_RETURN(OrderedJson arguments, Builder(schema, form).Run());
+  SLUICE_ASSIGN_OR_RETURN(OrderedJson arguments, WrittenBuilder(schema, form).Run());
   OrderedJson written_as = {{std::string(text::kFormOfArguments), std::string(form.name)}};
   if (!form.quote.empty()) {
     written_as[std::string(text::kQuoteOfArguments)] = std::string(form.quote);

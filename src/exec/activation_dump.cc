@@ -17,13 +17,13 @@
 namespace sluice::exec {
 namespace {
 
-constexpr char kField[] = "dump-activations";
+constexpr char kDumpField[] = "dump-activations";
 
-Status Malformed(const std::string& text) {
+Status MalformedDump(const std::string& text) {
   return InvalidArgument(
       StrCat("--dump-activations ", Quote(text),
              " is not FOLDER:LAYERS:STEPS, as /tmp/dump:0,11:0-3 is, with layers that ascend"),
-      kField);
+      kDumpField);
 }
 
 std::span<const std::byte> BytesOf(const std::vector<int32_t>& values) {
@@ -38,14 +38,14 @@ Result<DumpWanted> ParseDump(const std::string& text) {
   const size_t layers_at = steps_at == 0 || steps_at == std::string::npos
                                ? std::string::npos
                                : text.rfind(':', steps_at - 1);
-  if (layers_at == 0 || layers_at == std::string::npos) return Malformed(text);
+  if (layers_at == 0 || layers_at == std::string::npos) return MalformedDump(text);
   wanted.folder = text.substr(0, layers_at);
   std::string_view layers = std::string_view(text).substr(layers_at + 1, steps_at - layers_at - 1);
   for (;;) {
     const size_t comma = layers.find(',');
     const int layer = WholeNumber(layers.substr(0, comma));
     if (layer < 0 || (!wanted.layers.empty() && layer <= wanted.layers.back()))
-      return Malformed(text);
+      return MalformedDump(text);
     wanted.layers.push_back(layer);
     if (comma == std::string_view::npos) break;
     layers.remove_prefix(comma + 1);
@@ -55,7 +55,7 @@ Result<DumpWanted> ParseDump(const std::string& text) {
   wanted.first_step = WholeNumber(steps.substr(0, dash));
   wanted.last_step =
       dash == std::string_view::npos ? wanted.first_step : WholeNumber(steps.substr(dash + 1));
-  if (wanted.first_step < 0 || wanted.last_step < wanted.first_step) return Malformed(text);
+  if (wanted.first_step < 0 || wanted.last_step < wanted.first_step) return MalformedDump(text);
   return wanted;
 }
 
@@ -64,7 +64,7 @@ Status CheckDump(const DumpWanted& wanted, const files::ModelConfig& config,
   if (wanted.layers.back() >= config.stored_layers()) {
     return InvalidArgument(StrCat("--dump-activations names layer ", wanted.layers.back(),
                                   "; the model has ", config.stored_layers(), ", from 0 on"),
-                           kField);
+                           kDumpField);
   }
   if (files::InfoOf(config.architecture).norm_places != files::NormPlaces::kBefore ||
       config.parallel_norms) {
@@ -72,13 +72,13 @@ Status CheckDump(const DumpWanted& wanted, const files::ModelConfig& config,
                   StrCat("--dump-activations takes what layers add to the residual stream, and "
                          "those of ",
                          files::ArchitectureName(config.architecture), " end in a norm"),
-                  kField);
+                  kDumpField);
   }
   constexpr std::string_view kHeads[] = {"mtp", "eagle", "eagle3", "block"};
   if (std::find(std::begin(kHeads), std::end(kHeads), options.speculate) != std::end(kHeads)) {
     return InvalidArgument(StrCat("--dump-activations and --speculate ", options.speculate,
                                   " read hidden states of other layers; take --speculate none"),
-                           kField);
+                           kDumpField);
   }
   const int64_t bytes = wanted.steps() * options.max_batch_tokens *
                         static_cast<int64_t>(wanted.layers.size()) * config.hidden_size *
@@ -88,7 +88,7 @@ Status CheckDump(const DumpWanted& wanted, const files::ModelConfig& config,
                                 options.max_batch_tokens, " tokens and ", wanted.layers.size(),
                                 " layers may write ", bytes, " bytes; the limit is ", kDumpBytesMax,
                                 ": name fewer steps or layers, or lower --max-batch-tokens"),
-                         kField);
+                         kDumpField);
 }
 
 Result<std::unique_ptr<ActivationDump>> ActivationDump::Make(device::Device& device,
@@ -97,7 +97,7 @@ Result<std::unique_ptr<ActivationDump>> ActivationDump::Make(device::Device& dev
   if (!std::filesystem::is_directory(wanted.folder, error)) {
     return InvalidArgument(
         StrCat("--dump-activations: ", Quote(wanted.folder), " is not a folder; make it first"),
-        kField);
+        kDumpField);
   }
   return std::unique_ptr<ActivationDump>(new ActivationDump(device, std::move(wanted)));
 }

@@ -7,7 +7,7 @@
 namespace sluice::exec {
 namespace {
 
-size_t PlanBytes(int64_t sequences) {
+size_t DraftPlanBytes(int64_t sequences) {
   const auto numbers = static_cast<size_t>(ops::AttentionPlanNumbers(sequences));
   return device::AlignUp(numbers * sizeof(int32_t));
 }
@@ -15,7 +15,7 @@ size_t PlanBytes(int64_t sequences) {
 }  // namespace
 
 size_t DraftKv::DeviceBytes(size_t groups, int64_t sequences) {
-  return groups * PlanBytes(sequences);
+  return groups * DraftPlanBytes(sequences);
 }
 
 Result<std::unique_ptr<DraftKv>> DraftKv::Make(device::Device& device, kvstore::KvStore& store,
@@ -24,8 +24,8 @@ Result<std::unique_ptr<DraftKv>> DraftKv::Make(device::Device& device, kvstore::
   SLUICE_ASSIGN_OR_RETURN(kv->memory_, device.Allocate(DeviceBytes(kv->groups(), sequences),
                                                        device::MemoryKind::kDevice));
   device::View view = kv->memory_.view();
-  for (size_t g = 0; g < kv->groups(); ++g, view.data += PlanBytes(sequences)) {
-    view.bytes = PlanBytes(sequences);
+  for (size_t g = 0; g < kv->groups(); ++g, view.data += DraftPlanBytes(sequences)) {
+    view.bytes = DraftPlanBytes(sequences);
     kv->attention_plans_.push_back(
         ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(sequences)}));
   }

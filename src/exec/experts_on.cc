@@ -14,7 +14,7 @@ namespace {
 constexpr char kField[] = "experts-on";
 constexpr std::string_view kLayersPrefix = "host:";
 
-Status Malformed(const std::string& text) {
+Status MalformedPlace(const std::string& text) {
   return InvalidArgument(StrCat("--experts-on ", Quote(text),
                                 " is none of auto, device, host and host:LAYERS with numbers of "
                                 "layers, as host:0-11,20 has them"),
@@ -31,7 +31,7 @@ Result<std::vector<bool>> NamedLayers(const std::string& text, int stored_layers
     const size_t dash = range.find('-');
     const int first = WholeNumber(range.substr(0, dash));
     const int last = dash == std::string_view::npos ? first : WholeNumber(range.substr(dash + 1));
-    if (first < 0 || last < first) return Malformed(text);
+    if (first < 0 || last < first) return MalformedPlace(text);
     if (last >= stored_layers) {
       return InvalidArgument(StrCat("--experts-on ", text, " names layer ", last,
                                     "; the model has ", stored_layers, ", from 0 on"),
@@ -58,7 +58,7 @@ Result<std::vector<int>> LayersOnHost(const files::ModelConfig& config,
   const std::string& text = options.experts_on;
   std::vector<int> layers;
   if (text == "auto" || text == "device") return layers;
-  if (text != "host" && !text.starts_with(kLayersPrefix)) return Malformed(text);
+  if (text != "host" && !text.starts_with(kLayersPrefix)) return MalformedPlace(text);
   layers = ExpertLayers(config);
   if (layers.empty()) {
     return InvalidArgument(

@@ -8,12 +8,12 @@
 namespace sluice::fetch {
 namespace {
 
-constexpr size_t kNameBytesMax = 1024;
+constexpr size_t kFileNameBytesMax = 1024;
 // File systems take 255; the names of a part and of what is noted beside it are longer.
 constexpr size_t kPartBytesMax = 200;
 
 bool IsWrong(std::string_view name) {
-  if (name.empty() || name.size() > kNameBytesMax) return true;
+  if (name.empty() || name.size() > kFileNameBytesMax) return true;
   if (Visible(name) != name || name.find('\\') != name.npos) return true;
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('/', begin), name.size());

@@ -17,7 +17,7 @@ namespace sluice::fetch {
 namespace {
 
 constexpr char kName[] = ".fetch.lock";
-constexpr auto kPoll = std::chrono::milliseconds(100);
+constexpr auto kLockPoll = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -42,7 +42,7 @@ Result<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& folder,
     if (errno != EWOULDBLOCK && errno != EINTR) return FileError(path, "cannot be locked", errno);
     if (!told && on_wait) on_wait();
     if (stopped && stopped()) return Status(StatusCode::kCancelled, "stopped by the user");
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kLockPoll);
   }
   return lock;
 }

@@ -10,7 +10,7 @@
 namespace sluice::fetch {
 namespace {
 
-constexpr size_t kNameBytesMax = 2048;
+constexpr size_t kModelNameBytesMax = 2048;
 constexpr size_t kWordBytesMax = 96;  // of an owner or a repository, as the Hub has it
 
 bool IsWordCharacter(char c) {
@@ -96,7 +96,8 @@ std::string FolderOf(std::string_view repository, std::string_view revision) {
 
 Result<ModelName> ParseModelName(std::string_view name, std::string_view endpoint) {
   ModelName out;
-  if (name.empty() || name.size() > kNameBytesMax || Visible(name) != name) return Unknown(name);
+  if (name.empty() || name.size() > kModelNameBytesMax || Visible(name) != name)
+    return Unknown(name);
   out.entry = FindInCatalogue(name);
   if (out.entry != nullptr) return out;
   std::string_view path = WithoutScheme(name);

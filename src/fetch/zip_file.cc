@@ -12,7 +12,7 @@
 namespace sluice::fetch {
 namespace {
 
-constexpr size_t kPieceBytes = 256u << 10;
+constexpr size_t kReadBytes = 256u << 10;
 
 // What follows is read and unpacked piece by piece; `left` of the packed bytes are to come.
 class Inflater {
@@ -49,7 +49,7 @@ class Inflater {
   z_stream stream_ = {};
   bool started_ = false;
   bool ended_ = false;
-  std::vector<std::byte> out_ = std::vector<std::byte>(kPieceBytes);
+  std::vector<std::byte> out_ = std::vector<std::byte>(kReadBytes);
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ Status ExtractZipEntry(const files::ZipSource& source, const files::ZipEntry& en
     return bytes.empty() ? OkStatus() : sink(bytes);
   };
   Inflater inflater;
-  std::vector<std::byte> piece(kPieceBytes);
+  std::vector<std::byte> piece(kReadBytes);
   for (uint64_t at = 0; at < entry.packed_bytes;) {
     const auto part =
         std::span(piece).first(std::min<uint64_t>(piece.size(), entry.packed_bytes - at));

@@ -30,7 +30,7 @@ std::string HiddenName(const std::string& folder) {
   return StrCat(folder, "/.sluice-", getpid(), "-", count.fetch_add(1), ".part");
 }
 
-Status Exists(const std::string& path) {
+Status NothingThere(const std::string& path) {
   return InvalidArgument(
       StrCat(path, " exists; give --force to replace it, or choose another name"));
 }
@@ -53,7 +53,7 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, 
     if (!S_ISREG(info.st_mode)) {
       return InvalidArgument(StrCat(path, " is not a regular file; choose another name"));
     }
-    if (!options.replace) return Exists(path);
+    if (!options.replace) return NothingThere(path);
   } else if (lstat(path.c_str(), &info) == 0) {
     return InvalidArgument(StrCat(path, " is a link to nothing; choose another name"));
   } else if (path.empty() || errno != ENOENT) {
@@ -107,7 +107,7 @@ Status AtomicFile::GiveName() {
     // A link never replaces, a renaming may.
     std::string name = replace_ ? HiddenName(FolderOf(path_)) : path_;
     if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      return errno == EEXIST && !replace_ ? Exists(path_) : Failed("cannot be named", errno);
+      return errno == EEXIST && !replace_ ? NothingThere(path_) : Failed("cannot be named", errno);
     }
     if (!replace_) return OkStatus();
     hidden_ = std::move(name);
@@ -118,7 +118,7 @@ Status AtomicFile::GiveName() {
     failed = rename(hidden_.c_str(), path_.c_str());
   }
   if (failed != 0) {
-    return errno == EEXIST && !replace_ ? Exists(path_) : Failed("cannot be named", errno);
+    return errno == EEXIST && !replace_ ? NothingThere(path_) : Failed("cannot be named", errno);
   }
   hidden_.clear();
   return OkStatus();

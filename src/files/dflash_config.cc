@@ -16,7 +16,7 @@ namespace sluice::files {
 namespace {
 
 constexpr std::string_view kClass = "DFlashDraftModel";
-constexpr char kOfHead[] = "dflash_config";
+constexpr char kDflashKey[] = "dflash_config";
 // What heads that are derived from this form have, without which their drafts would be wrong.
 constexpr std::string_view kOthers[] = {
     "fc_layernorm",           "attention_sink_bias", "use_swa",           "causal",
@@ -25,7 +25,7 @@ constexpr std::string_view kOthers[] = {
 constexpr IntRange kBlockRange = {2, 1 << 10};
 constexpr IntRange kTokenRange = {0, (1 << 30)};
 
-std::string ClassOf(const Json& config) {
+std::string DflashClassOf(const Json& config) {
   const Json* const classes = JsonFields(config).Find("architectures");
   const bool named = classes != nullptr && classes->is_array() && !classes->empty() &&
                      classes->front().is_string();
@@ -111,16 +111,16 @@ Status ReadLayers(const HeadFields& fields, const JsonFields& beside, std::vecto
 }  // namespace
 
 bool IsDFlash(const Json& config) {
-  return ClassOf(config).starts_with("DFlash") || JsonFields(config).Has(kOfHead);
+  return DflashClassOf(config).starts_with("DFlash") || JsonFields(config).Has(kDflashKey);
 }
 
 Result<DFlashHead> ReadDFlash(Json config) {
-  if (ClassOf(config) != kClass)
-    return BadModel(StrCat("config.json names a head of DFlash's kind, ", Quote(ClassOf(config)),
-                           "; ", kClass, " is supported"));
+  if (DflashClassOf(config) != kClass)
+    return BadModel(StrCat("config.json names a head of DFlash's kind, ",
+                           Quote(DflashClassOf(config)), "; ", kClass, " is supported"));
   DFlashHead head;
   const JsonFields beside(config);
-  SLUICE_ASSIGN_OR_RETURN(const auto within, beside.Object(kOfHead));
+  SLUICE_ASSIGN_OR_RETURN(const auto within, beside.Object(kDflashKey));
   const HeadFields fields(beside, within);
   SLUICE_RETURN_IF_ERROR(CheckOthers(fields));
   SLUICE_RETURN_IF_ERROR(ReadLayers(fields, beside, &head.layers));
@@ -133,7 +133,7 @@ Result<DFlashHead> ReadDFlash(Json config) {
   in = fields.Of("block_size");
   if (in != nullptr) SLUICE_RETURN_IF_ERROR(in->Int("block_size", kBlockRange, &head.block_tokens));
   head.config = std::move(config);
-  head.config.erase(kOfHead);
+  head.config.erase(kDflashKey);
   head.config["architectures"] = Json::array({"Qwen3ForCausalLM"});
   head.config["model_type"] = "qwen3";
   head.config["tie_word_embeddings"] = false;

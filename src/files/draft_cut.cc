@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kGgufOutput[] = "output.weight", kGgufEmbedding[] = "token_embd.weight";
-constexpr char kOutput[] = "lm_head.weight", kEmbedding[] = "embed_tokens.weight";
+constexpr char kCutOutput[] = "lm_head.weight", kCutEmbedding[] = "embed_tokens.weight";
 
 std::vector<int32_t> AllOrThese(const std::vector<int32_t>& ids, int vocab) {
   if (!ids.empty()) return ids;
@@ -42,7 +42,7 @@ Status FindOutput(DraftSource* source) {
     source->output = tensors.Find(kGgufOutput);
     if (source->output == nullptr) source->output = tensors.Find(kGgufEmbedding);
   }
-  for (const char* const name : {kOutput, kEmbedding}) {
+  for (const char* const name : {kCutOutput, kCutEmbedding}) {
     for (const char* const prefix : {"", "model."}) {
       if (source->output == nullptr) source->output = tensors.Find(StrCat(prefix, name));
     }
@@ -97,12 +97,12 @@ Status WriteFolder(const DraftSource& source, std::span<const int32_t> rows, con
   const auto count = static_cast<int64_t>(rows.size());
   std::vector<SafetensorsTensor> tensors;
   for (const FileTensor& tensor : source.tensors->tensors()) {
-    const bool output = tensor.name.ends_with(kOutput);
+    const bool output = tensor.name.ends_with(kCutOutput);
     if (!output && !IsMap(tensor.name))
       tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {tensor.data}});
   }
   const FileTensor& matrix = *source.output;
-  tensors.push_back({kOutput, matrix.dtype, {count, matrix.shape[1]}, RowsOf(matrix, rows)});
+  tensors.push_back({kCutOutput, matrix.dtype, {count, matrix.shape[1]}, RowsOf(matrix, rows)});
   tensors.push_back({kTargetIds, DType::kI64, {count}, {std::as_bytes(std::span(offsets))}});
   SLUICE_RETURN_IF_ERROR(
       WriteSafetensors((out / "model.safetensors").string(), tensors, {.replace = replace}));

@@ -78,7 +78,7 @@ Status ReadHiddenLayers(const JsonFields& fields, std::vector<int>* layers) {
 }
 
 // Many of the first heads were published as PyTorch's own files alone.
-Result<std::shared_ptr<const TensorSource>> OpenTensors(const std::string& folder) {
+Result<std::shared_ptr<const TensorSource>> OpenHeadTensors(const std::string& folder) {
   auto tensors = OpenSafetensors(folder);
   const std::string pickled = (fs::path(folder) / kPytorchName).string();
   std::error_code error;
@@ -330,7 +330,7 @@ Status ReadIds(const TensorSource& tensors, EagleConfig* config) {
 
 Result<EagleFiles> Read(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(Json config, ReadConfig(path));
-  SLUICE_ASSIGN_OR_RETURN(auto tensors, OpenTensors(path));
+  SLUICE_ASSIGN_OR_RETURN(auto tensors, OpenHeadTensors(path));
   return ReadEagle(path, std::move(config), std::move(tensors));
 }
 
@@ -356,7 +356,7 @@ bool IsEagle(const std::string& path) {
   const std::string name = ClassOf(*config);
   if (IsOneOf(kThirdClasses, name) || IsOneOf(kFirstClasses, name)) return true;
   if (!IsOneOf(kLayerClasses, name)) return false;
-  const auto tensors = OpenTensors(path);
+  const auto tensors = OpenHeadTensors(path);
   return tensors.ok() && Joins(**tensors);
 }
 

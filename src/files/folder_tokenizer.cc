@@ -28,13 +28,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kFolderEntriesMax = 65'536;
+constexpr size_t kNamesMax = 65'536;
 constexpr char kTokenizerName[] = "tokenizer.json";
 constexpr std::string_view kTiktokenSuffix = ".tiktoken";
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+constexpr std::string_view kMarkOfSpace = "\xE2\x96\x81";
 constexpr const char* kSpecials[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token"};
-constexpr const char* kRemedy =
+constexpr const char* kTokenizerRemedy =
     "; save the tokenizer with transformers, which writes a tokenizer.json";
 
 // Classes that number the pieces of their SentencePiece model otherwise than it does, or change
@@ -62,15 +62,15 @@ constexpr NamedSteps kByteLevelClasses[] = {
 constexpr NamedSteps kTiktokenClasses[] = {{"QWenTokenizer", "qwen2"},
                                            {"TikTokenTokenizer", "kimi-k2"}};
 
-TextStep Step(std::string type, std::string_view content = "") {
+TextStep TextStepOf(std::string type, std::string_view content = "") {
   TextStep step;
   step.type = std::move(type);
   step.content = content;
   return step;
 }
 
-TextStep Replace(std::string_view pattern, std::string_view content, bool regex = false) {
-  TextStep step = Step("Replace", content);
+TextStep ReplaceStep(std::string_view pattern, std::string_view content, bool regex = false) {
+  TextStep step = TextStepOf("Replace", content);
   step.pattern = pattern;
   step.pattern_is_regex = regex;
   return step;
@@ -84,9 +84,9 @@ std::optional<std::string> TokenText(const Json& token) {
   return content->get<std::string>();
 }
 
-class Reader {
+class FolderReader {
  public:
-  Reader(const fs::path& folder, Json config) : folder_(folder) {
+  FolderReader(const fs::path& folder, Json config) : folder_(folder) {
     parts_.config = std::move(config);
     const auto name = parts_.config.find("tokenizer_class");
     if (name != parts_.config.end() && name->is_string()) class_ = name->get<std::string>();
@@ -150,7 +150,7 @@ class Reader {
     std::error_code error;
     size_t entries = 0;
     for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
-      if (++entries > kFolderEntriesMax) break;
+      if (++entries > kNamesMax) break;
       if (at->path().extension().string() == kTiktokenSuffix)
         names.push_back(at->path().filename().string());
     }
@@ -160,7 +160,7 @@ class Reader {
 
   Status Unknown(std::string_view what) const {
     return BadModel(
-        StrCat("the tokenizer_class ", Quote(class_.substr(0, 128)), " ", what, kRemedy));
+        StrCat("the tokenizer_class ", Quote(class_.substr(0, 128)), " ", what, kTokenizerRemedy));
   }
 
   bool Says(const char* key, bool otherwise) const {
@@ -188,7 +188,7 @@ class Reader {
       if (special || piece.kind == Kind::kUserDefined) {
         AddToken(static_cast<int32_t>(data.pieces.size()), piece.text, special);
       }
-      within = within || piece.text.find(kSpaceMark, 1) != std::string::npos;
+      within = within || piece.text.find(kMarkOfSpace, 1) != std::string::npos;
       data.scores.push_back(piece.score);
       data.pieces.push_back(std::move(piece.text));
     }
@@ -223,29 +223,30 @@ class Reader {
   void SetSpaceSteps(const SentencePieceModel& model, bool words) {
     TokenizerData& data = parts_.data;
     if (!model.charsmap.empty()) {
-      data.normalizers.push_back(Step("Precompiled"));
+      data.normalizers.push_back(TextStepOf("Precompiled"));
       data.normalizers.back().precompiled = model.charsmap;
     }
     if (model.removes_spaces) {
-      TextStep strip = Step("Strip");
+      TextStep strip = TextStepOf("Strip");
       strip.options["strip_left"] = strip.options["strip_right"] = true;
       data.normalizers.push_back(std::move(strip));
-      data.normalizers.push_back(Replace(" {2,}", " ", /*regex=*/true));
+      data.normalizers.push_back(ReplaceStep(" {2,}", " ", /*regex=*/true));
     }
     // The class of Llama once put a space before each part between special tokens.
     const bool first_alone = class_ == "LlamaTokenizer" && !Says("legacy", true);
     const bool adds_space = Says("add_prefix_space", model.adds_space) && model.adds_space;
-    if (adds_space && !first_alone) data.normalizers.push_back(Step("Prepend", kSpaceMark));
-    data.normalizers.push_back(Replace(" ", kSpaceMark));
+    if (adds_space && !first_alone) data.normalizers.push_back(TextStepOf("Prepend", kMarkOfSpace));
+    data.normalizers.push_back(ReplaceStep(" ", kMarkOfSpace));
     if (words || (adds_space && first_alone)) {
-      TextStep metaspace = Step("Metaspace", kSpaceMark);
+      TextStep metaspace = TextStepOf("Metaspace", kMarkOfSpace);
       metaspace.behavior = adds_space && first_alone ? "first" : "never";
       metaspace.options["split"] = words;
       data.pre_tokenizers.push_back(std::move(metaspace));
     }
-    data.decoders = {Replace(kSpaceMark, " "), Step("ByteFallback"), Step("Fuse")};
+    data.decoders = {ReplaceStep(kMarkOfSpace, " "), TextStepOf("ByteFallback"),
+                     TextStepOf("Fuse")};
     if (!adds_space) return;
-    data.decoders.push_back(Step("Strip", " "));
+    data.decoders.push_back(TextStepOf("Strip", " "));
     data.decoders.back().options["start"] = true;
   }
 
@@ -263,7 +264,7 @@ class Reader {
     data.normalizers = std::move(steps.normalizers);
     data.pre_tokenizers = std::move(steps.pre_tokenizers);
     data.pre_tokenizers.back().options["add_prefix_space"] = Says("add_prefix_space", false);
-    data.decoders = {Step("ByteLevel")};
+    data.decoders = {TextStepOf("ByteLevel")};
   }
 
   Status ReadTiktokenFile(std::string_view lines) {
@@ -309,7 +310,7 @@ class Reader {
     SLUICE_RETURN_IF_ERROR(ReadVocabText(vocab, &parts_.data));
     TokenizerData& data = parts_.data;
     const bool mpnet = class_ == "MPNetTokenizer";
-    TextStep normalizer = Step("BertNormalizer");
+    TextStep normalizer = TextStepOf("BertNormalizer");
     normalizer.options["lowercase"] = Says("do_lower_case", true);
     normalizer.options["handle_chinese_chars"] = Says("tokenize_chinese_chars", true);
     const auto accents = parts_.config.find("strip_accents");
@@ -317,8 +318,8 @@ class Reader {
       normalizer.options["strip_accents"] = accents->get<bool>();
     }
     data.normalizers = {std::move(normalizer)};
-    data.pre_tokenizers = {Step("BertPreTokenizer")};
-    data.decoders = {Step("WordPiece", "##")};
+    data.pre_tokenizers = {TextStepOf("BertPreTokenizer")};
+    data.decoders = {TextStepOf("WordPiece", "##")};
     data.decoders.back().options["cleanup"] = true;
     data.continuing_prefix = "##";
     Default("unk_token", "[UNK]");
@@ -447,7 +448,7 @@ Result<TokenizerData> ReadFolderTokenizer(const fs::path& folder, std::string_vi
   if (!config.empty()) {
     SLUICE_ASSIGN_OR_RETURN(json, ParseModelJson(config, kTokenizerConfigName));
   }
-  SLUICE_ASSIGN_OR_RETURN(auto data, Reader(folder, std::move(json)).Read());
+  SLUICE_ASSIGN_OR_RETURN(auto data, FolderReader(folder, std::move(json)).Read());
   if (data) return *std::move(data);
   return Status(
       StatusCode::kNotFound,

@@ -16,7 +16,7 @@ namespace {
 
 // Values of "pooling_type".
 constexpr int64_t kPoolingNone = 0, kPoolingRank = 4;
-constexpr std::pair<int64_t, PoolingKind> kPoolings[] = {
+constexpr std::pair<int64_t, PoolingKind> kGgufPoolings[] = {
     {1, PoolingKind::kMean}, {2, PoolingKind::kFirst}, {3, PoolingKind::kLast}};
 
 // Rows of a table of the hidden size; 0: there is none.
@@ -99,7 +99,7 @@ Status ReadGgufPooling(const GgufFile& file, const ArchitectureInfo& info, Model
   if (*type == kPoolingRank) return ReadLabels(file, info, config);
   // As llama.cpp's server gives them.
   config->pooling->normalize = true;
-  for (const auto& [number, kind] : kPoolings) {
+  for (const auto& [number, kind] : kGgufPoolings) {
     if (number == *type) {
       config->pooling->kind = kind;
       return OkStatus();

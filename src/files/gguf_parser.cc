@@ -28,7 +28,7 @@ constexpr uint64_t kArrayValuesMax = 1u << 24;  // of all arrays of a file toget
 constexpr int64_t kAlignmentMin =
     8;  // as the format demands; also makes data safe to read in place
 constexpr int64_t kAlignmentMax = 1 << 20;
-constexpr uint32_t kDimsMax = 4;
+constexpr uint32_t kGgufDimsMax = 4;
 // The shortest possible entries: a key (length 8, text 1, type 4, value 1) and a tensor (length 8,
 // text 1, dimensions 4 and 8, type 4, offset 8).
 constexpr uint64_t kKeyEntryBytesMin = 14;
@@ -362,8 +362,8 @@ Status Parser::ReadShape(FileTensor* tensor) {
   const std::string what = StrCat("the tensor ", Quote(tensor->name));
   uint32_t dims = 0;
   SLUICE_RETURN_IF_ERROR(Read(what, &dims));
-  if (dims == 0 || dims > kDimsMax) {
-    return BadModel(StrCat(what, " has ", dims, " dimensions; 1 to ", kDimsMax, " are legal"));
+  if (dims == 0 || dims > kGgufDimsMax) {
+    return BadModel(StrCat(what, " has ", dims, " dimensions; 1 to ", kGgufDimsMax, " are legal"));
   }
   int64_t elements = 1;
   for (uint32_t i = 0; i < dims; ++i) {

@@ -61,14 +61,14 @@ constexpr char kDeepSeekLlmLetters[] =
     R"(\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943})"
     R"(]+)";
 
-TextStep Step(const char* type) {
+TextStep PatternStep(const char* type) {
   TextStep step;
   step.type = type;
   return step;
 }
 
 TextStep Regex(const char* pattern) {
-  TextStep step = Step("Split");
+  TextStep step = PatternStep("Split");
   step.pattern = pattern;
   step.pattern_is_regex = true;
   step.behavior = "Isolated";
@@ -77,27 +77,27 @@ TextStep Regex(const char* pattern) {
 }
 
 TextStep ByteLevel(bool use_regex) {
-  TextStep step = Step("ByteLevel");
+  TextStep step = PatternStep("ByteLevel");
   step.options["add_prefix_space"] = false;
   step.options["use_regex"] = use_regex;
   return step;
 }
 
 TextStep Digits(bool individual) {
-  TextStep step = Step("Digits");
+  TextStep step = PatternStep("Digits");
   step.options["individual_digits"] = individual;
   return step;
 }
 
 TextStep Punctuation(const char* behavior) {
-  TextStep step = Step("Punctuation");
+  TextStep step = PatternStep("Punctuation");
   step.behavior = behavior;
   return step;
 }
 
 GgufPreTokenizer Make(std::vector<TextStep> pre_tokenizers, bool nfc = false) {
   GgufPreTokenizer made;
-  if (nfc) made.normalizers.push_back(Step("NFC"));
+  if (nfc) made.normalizers.push_back(PatternStep("NFC"));
   made.pre_tokenizers = std::move(pre_tokenizers);
   return made;
 }

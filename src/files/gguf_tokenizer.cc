@@ -25,22 +25,22 @@ bool IsPadding(std::string_view piece) {
          piece.find_first_not_of("0123456789", 4) == piece.size() - 1;
 }
 
-TextStep Step(std::string type) {
+TextStep GgufStep(std::string type) {
   TextStep step;
   step.type = std::move(type);
   return step;
 }
 
 TextStep Replace(std::string_view pattern, std::string_view content) {
-  TextStep step = Step("Replace");
+  TextStep step = GgufStep("Replace");
   step.pattern = pattern;
   step.content = content;
   return step;
 }
 
-class Reader {
+class GgufReader {
  public:
-  explicit Reader(const GgufFile& file) : file_(file) {}
+  explicit GgufReader(const GgufFile& file) : file_(file) {}
 
   Result<TokenizerData> Read() {
     SLUICE_ASSIGN_OR_RETURN(auto model, file_.String(Key("model")));
@@ -184,7 +184,7 @@ class Reader {
     data_.normalizers = std::move(found->normalizers);
     data_.pre_tokenizers = std::move(found->pre_tokenizers);
     data_.ignore_merges = found->ignore_merges;
-    data_.decoders = {Step("ByteLevel")};
+    data_.decoders = {GgufStep("ByteLevel")};
     data_.unk_id.reset();  // every byte is a piece
     SLUICE_RETURN_IF_ERROR(ReadMerges());
     data_.derive_merges = data_.merges.empty() && name == "kimi-k2";
@@ -196,13 +196,13 @@ class Reader {
 
   void SetSpaceMarks(bool prefix) {
     if (prefix) {
-      data_.normalizers.push_back(Step("Prepend"));
+      data_.normalizers.push_back(GgufStep("Prepend"));
       data_.normalizers.back().content = kSpaceMark;
     }
     data_.normalizers.push_back(Replace(" ", kSpaceMark));
-    data_.decoders = {Replace(kSpaceMark, " "), Step("ByteFallback"), Step("Fuse")};
+    data_.decoders = {Replace(kSpaceMark, " "), GgufStep("ByteFallback"), GgufStep("Fuse")};
     if (prefix) {
-      data_.decoders.push_back(Step("Strip"));
+      data_.decoders.push_back(GgufStep("Strip"));
       data_.decoders.back().content = " ";
       data_.decoders.back().options["start"] = true;
     }
@@ -244,15 +244,15 @@ class Reader {
     if (!data_.eos_id && data_.pieces.size() > 1) data_.eos_id = 1;
     SLUICE_ASSIGN_OR_RETURN(const auto* map, Array<int64_t>("precompiled_charsmap"));
     if (map != nullptr && !map->empty()) {
-      TextStep step = Step("Precompiled");
+      TextStep step = GgufStep("Precompiled");
       step.precompiled.reserve(map->size());
       for (int64_t byte : *map) step.precompiled.push_back(static_cast<char>(byte));
       data_.normalizers.push_back(std::move(step));
     }
     SLUICE_ASSIGN_OR_RETURN(auto prefix, file_.Boolean(Key("add_space_prefix")));
     SLUICE_ASSIGN_OR_RETURN(auto squeeze, file_.Boolean(Key("remove_extra_whitespaces")));
-    if (squeeze.value_or(false)) data_.pre_tokenizers.push_back(Step("WhitespaceSplit"));
-    TextStep metaspace = Step("Metaspace");
+    if (squeeze.value_or(false)) data_.pre_tokenizers.push_back(GgufStep("WhitespaceSplit"));
+    TextStep metaspace = GgufStep("Metaspace");
     metaspace.content = kSpaceMark;
     metaspace.behavior = prefix.value_or(true) ? "always" : "never";
     metaspace.options["split"] = true;
@@ -275,11 +275,11 @@ class Reader {
         piece.insert(0, "##");
       }
     }
-    data_.normalizers = {Step("BertNormalizer")};
+    data_.normalizers = {GgufStep("BertNormalizer")};
     SLUICE_ASSIGN_OR_RETURN(const auto lower, file_.Boolean(Key("normalizer.lowercase")));
     data_.normalizers.back().options["lowercase"] = lower.value_or(true);
-    data_.pre_tokenizers = {Step("BertPreTokenizer")};
-    data_.decoders = {Step("WordPiece")};
+    data_.pre_tokenizers = {GgufStep("BertPreTokenizer")};
+    data_.decoders = {GgufStep("WordPiece")};
     data_.decoders.back().content = "##";
     auto fill = [&](std::optional<int32_t>* id, int32_t usual) {
       if (!*id && static_cast<size_t>(usual) < data_.pieces.size()) *id = usual;
@@ -341,6 +341,6 @@ class Reader {
 
 }  // namespace
 
-Result<TokenizerData> TokenizerFromGguf(const GgufFile& file) { return Reader(file).Read(); }
+Result<TokenizerData> TokenizerFromGguf(const GgufFile& file) { return GgufReader(file).Read(); }
 
 }  // namespace sluice::files

@@ -9,20 +9,20 @@
 namespace sluice::files {
 namespace {
 
-constexpr IntRange kExpandRange{1, 64};
+constexpr IntRange kFirstExpandRange{1, 64};
 constexpr int kStateSize = 16, kKernel = 4, kExpand = 2;
 constexpr int kHiddenOfRank = 16;  // numbers of the hidden state for one of the latent of steps
 
 // What config.json calls the sizes.
-struct Keys {
+struct FirstKeys {
   const char *state, *kernel, *conv_bias, *bias, *expand, *rank;
 };
-constexpr Keys kOwnKeys = {"state_size", "conv_kernel", "use_conv_bias",
-                           "use_bias",   "expand",      "time_step_rank"};
-constexpr Keys kHybridKeys = {"mamba_d_state",   "mamba_d_conv", "mamba_conv_bias",
-                              "mamba_proj_bias", "mamba_expand", "mamba_dt_rank"};
+constexpr FirstKeys kFirstOwnKeys = {"state_size", "conv_kernel", "use_conv_bias",
+                                     "use_bias",   "expand",      "time_step_rank"};
+constexpr FirstKeys kFirstHybridKeys = {"mamba_d_state",   "mamba_d_conv", "mamba_conv_bias",
+                                        "mamba_proj_bias", "mamba_expand", "mamba_dt_rank"};
 
-Status ReadSizes(const JsonFields& fields, const Keys& keys, bool own, ModelConfig* config) {
+Status ReadSizes(const JsonFields& fields, const FirstKeys& keys, bool own, ModelConfig* config) {
   LinearAttentionConfig& linear = config->linear;
   linear = {.key_heads = 1,
             .value_heads = 1,
@@ -36,7 +36,7 @@ Status ReadSizes(const JsonFields& fields, const Keys& keys, bool own, ModelConf
   SLUICE_RETURN_IF_ERROR(fields.Int(keys.kernel, kConvKernelRange, &linear.conv_kernel));
   SLUICE_RETURN_IF_ERROR(fields.Bool(keys.conv_bias, &linear.conv_bias));
   SLUICE_RETURN_IF_ERROR(fields.Bool(keys.bias, &linear.product_bias));
-  SLUICE_RETURN_IF_ERROR(fields.Int(keys.expand, kExpandRange, &expand));
+  SLUICE_RETURN_IF_ERROR(fields.Int(keys.expand, kFirstExpandRange, &expand));
   int64_t width = int64_t{expand} * config->hidden_size;
   // Where a file of Mamba alone tells it, it is as told: those of Falcon Mamba expand by another.
   if (own && fields.Has("intermediate_size")) width = config->intermediate_size;
@@ -92,7 +92,7 @@ Status ReadHfFirstMamba(const JsonFields& fields, const ArchitectureInfo& info,
   if (config->activation != ActivationKind::kSilu)
     return BadModel("the activation of a model with layers of Mamba must be silu");
   const bool own = info.layers == LayerRule::kMamba;
-  SLUICE_RETURN_IF_ERROR(ReadSizes(fields, own ? kOwnKeys : kHybridKeys, own, config));
+  SLUICE_RETURN_IF_ERROR(ReadSizes(fields, own ? kFirstOwnKeys : kFirstHybridKeys, own, config));
   LinearAttentionConfig& linear = config->linear;
   linear.scan_norms = info.scan_norms;
   if (!own) {

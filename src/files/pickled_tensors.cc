@@ -17,8 +17,8 @@ static_assert(std::endian::native == std::endian::little, "pickles are read in p
 
 constexpr size_t kPickleBytesMax = 8u << 20;
 constexpr size_t kValuesMax = 1u << 20;
-constexpr size_t kTensorsMax = 1u << 16;
-constexpr size_t kDimsMax = 4;
+constexpr size_t kPickledTensorsMax = 1u << 16;
+constexpr size_t kPickledDimsMax = 4;
 
 // What a pickle may name: module and name, as it spells them.
 constexpr std::string_view kOrderedDict = "collections\nOrderedDict";
@@ -54,9 +54,9 @@ struct Value {
                                     // storage, then the tuples of shape and strides
 };
 
-class Reader {
+class PickleReader {
  public:
-  explicit Reader(std::span<const std::byte> pickle)
+  explicit PickleReader(std::span<const std::byte> pickle)
       : text_(reinterpret_cast<const char*>(pickle.data()), pickle.size()) {}
 
   // The value that is left at the end.
@@ -103,14 +103,14 @@ class Reader {
   std::unordered_map<uint32_t, Value*> memo_;
 };
 
-Result<std::string_view> Reader::Take(size_t bytes) {
+Result<std::string_view> PickleReader::Take(size_t bytes) {
   if (bytes > text_.size() - at_) return Wrong("it ends in the midst of a value");
   const std::string_view taken = text_.substr(at_, bytes);
   at_ += bytes;
   return taken;
 }
 
-Result<std::string_view> Reader::Line() {
+Result<std::string_view> PickleReader::Line() {
   const size_t end = text_.find('\n', at_);
   if (end == std::string_view::npos) return Wrong("it ends in the midst of a name");
   const std::string_view line = text_.substr(at_, end - at_);
@@ -118,7 +118,7 @@ Result<std::string_view> Reader::Line() {
   return line;
 }
 
-Result<Value*> Reader::Pop() {
+Result<Value*> PickleReader::Pop() {
   if (stack_.empty()) return Wrong("it takes a value where there is none");
   Value* const value = stack_.back();
   if (value->kind == Value::Kind::kMark) return Wrong("it takes a mark for a value");
@@ -126,7 +126,7 @@ Result<Value*> Reader::Pop() {
   return value;
 }
 
-Result<std::vector<Value*>> Reader::PopToMark() {
+Result<std::vector<Value*>> PickleReader::PopToMark() {
   const auto mark = std::find_if(stack_.rbegin(), stack_.rend(), [](const Value* value) {
     return value->kind == Value::Kind::kMark;
   });
@@ -136,7 +136,7 @@ Result<std::vector<Value*>> Reader::PopToMark() {
   return taken;
 }
 
-Result<Value*> Reader::Push(Value value) {
+Result<Value*> PickleReader::Push(Value value) {
   if (values_.size() >= kValuesMax)
     return BadModel(StrCat("the pickle of weights has more than ", kValuesMax, " values"));
   values_.push_back(std::move(value));
@@ -144,7 +144,7 @@ Result<Value*> Reader::Push(Value value) {
   return stack_.back();
 }
 
-Status Reader::PushGlobal() {
+Status PickleReader::PushGlobal() {
   const size_t begin = at_;
   SLUICE_ASSIGN_OR_RETURN(const std::string_view module, Line());
   SLUICE_ASSIGN_OR_RETURN(const std::string_view name, Line());
@@ -161,7 +161,7 @@ Status Reader::PushGlobal() {
 }
 
 // ("storage", type, name, device, numbers), as torch.save spells what lies beside the pickle.
-Status Reader::FindPersistent() {
+Status PickleReader::FindPersistent() {
   SLUICE_ASSIGN_OR_RETURN(const Value* id, Pop());
   const auto is = [&](size_t i, Value::Kind kind) { return id->items[i]->kind == kind; };
   if (id->kind != Value::Kind::kTuple || id->items.size() < 3 || !is(1, Value::Kind::kGlobal) ||
@@ -177,7 +177,7 @@ Status Reader::FindPersistent() {
 }
 
 // (storage, offset, shape, strides, ...)
-Status Reader::MakeTensor(const Value& arguments) {
+Status PickleReader::MakeTensor(const Value& arguments) {
   using Kind = Value::Kind;
   const std::vector<const Value*>& given = arguments.items;
   if (given.size() < 4 || given[0]->kind != Kind::kStorage || given[1]->kind != Kind::kInt ||
@@ -192,7 +192,7 @@ Status Reader::MakeTensor(const Value& arguments) {
   return Push(std::move(value)).status();
 }
 
-Status Reader::Call() {
+Status PickleReader::Call() {
   SLUICE_ASSIGN_OR_RETURN(const Value* arguments, Pop());
   SLUICE_ASSIGN_OR_RETURN(const Value* callee, Pop());
   if (callee->kind != Value::Kind::kGlobal || arguments->kind != Value::Kind::kTuple)
@@ -209,7 +209,7 @@ Status Reader::Call() {
   return Wrong(StrCat("it calls ", Quote(callee->text), " in an unknown way"));
 }
 
-Status Reader::SetItems(const std::vector<Value*>& items) {
+Status PickleReader::SetItems(const std::vector<Value*>& items) {
   if (stack_.empty() || stack_.back()->kind != Value::Kind::kDictionary || items.size() % 2 != 0)
     return Wrong("it sets items of what is no dictionary");
   std::vector<const Value*>& all = stack_.back()->items;
@@ -217,14 +217,14 @@ Status Reader::SetItems(const std::vector<Value*>& items) {
   return OkStatus();
 }
 
-Status Reader::MakeTuple(std::vector<Value*> items) {
+Status PickleReader::MakeTuple(std::vector<Value*> items) {
   Value value;
   value.kind = Value::Kind::kTuple;
   value.items.assign(items.begin(), items.end());
   return Push(std::move(value)).status();
 }
 
-Status Reader::MakeTupleOf(size_t count) {
+Status PickleReader::MakeTupleOf(size_t count) {
   std::vector<Value*> items(count);
   for (size_t i = count; i-- > 0;) {
     SLUICE_ASSIGN_OR_RETURN(items[i], Pop());
@@ -232,7 +232,7 @@ Status Reader::MakeTupleOf(size_t count) {
   return MakeTuple(std::move(items));
 }
 
-Status Reader::PushInt(int64_t number) {
+Status PickleReader::PushInt(int64_t number) {
   Value value;
   value.kind = Value::Kind::kInt;
   value.number = number;
@@ -240,7 +240,7 @@ Status Reader::PushInt(int64_t number) {
 }
 
 // LONG1: so many bytes of a number with a sign, the lowest first.
-Status Reader::PushLong() {
+Status PickleReader::PushLong() {
   SLUICE_ASSIGN_OR_RETURN(const auto size, Number<uint8_t>());
   if (size > sizeof(int64_t)) return Wrong("a number has more than 64 bits");
   SLUICE_ASSIGN_OR_RETURN(const std::string_view bytes, Take(size));
@@ -249,7 +249,7 @@ Status Reader::PushLong() {
   return PushInt(number);
 }
 
-Status Reader::PushText() {
+Status PickleReader::PushText() {
   SLUICE_ASSIGN_OR_RETURN(const auto size, Number<uint32_t>());
   Value value;
   value.kind = Value::Kind::kText;
@@ -257,27 +257,27 @@ Status Reader::PushText() {
   return Push(std::move(value)).status();
 }
 
-Status Reader::Put(uint32_t number) {
+Status PickleReader::Put(uint32_t number) {
   if (stack_.empty()) return Wrong("it remembers a value where there is none");
   memo_[number] = stack_.back();
   return OkStatus();
 }
 
-Status Reader::Get(uint32_t number) {
+Status PickleReader::Get(uint32_t number) {
   const auto found = memo_.find(number);
   if (found == memo_.end()) return Wrong("it asks for a value that it does not remember");
   stack_.push_back(found->second);
   return OkStatus();
 }
 
-Status Reader::PushKind(Value::Kind kind) {
+Status PickleReader::PushKind(Value::Kind kind) {
   Value value;
   value.kind = kind;
   return Push(std::move(value)).status();
 }
 
 // The names are those of Python's pickletools.
-Status Reader::Step(uint8_t code) {
+Status PickleReader::Step(uint8_t code) {
   switch (code) {
     case 0x80:  // PROTO
       return Number<uint8_t>().status();
@@ -316,7 +316,7 @@ Status Reader::Step(uint8_t code) {
   }
 }
 
-Status Reader::StepWithNumber(uint8_t code) {
+Status PickleReader::StepWithNumber(uint8_t code) {
   switch (code) {
     case 'J': {  // BININT
       SLUICE_ASSIGN_OR_RETURN(const auto number, Number<int32_t>());
@@ -365,7 +365,7 @@ Status Reader::StepWithNumber(uint8_t code) {
   }
 }
 
-Result<const Value*> Reader::Run() {
+Result<const Value*> PickleReader::Run() {
   constexpr uint8_t kStop = '.';
   for (;;) {
     SLUICE_ASSIGN_OR_RETURN(const auto code, Number<uint8_t>());
@@ -378,8 +378,9 @@ Result<const Value*> Reader::Run() {
 
 // The numbers of a tuple, each at least `least`.
 Result<std::vector<int64_t>> NumbersOf(const Value& tuple, int64_t least) {
-  if (tuple.items.size() > kDimsMax)
-    return BadModel(StrCat("it has ", tuple.items.size(), " dimensions; the limit is ", kDimsMax));
+  if (tuple.items.size() > kPickledDimsMax)
+    return BadModel(
+        StrCat("it has ", tuple.items.size(), " dimensions; the limit is ", kPickledDimsMax));
   std::vector<int64_t> numbers;
   for (const Value* item : tuple.items) {
     if (item->kind != Value::Kind::kInt || item->number < least)
@@ -408,7 +409,7 @@ Result<std::vector<PickledTensor>> ReadPickledTensors(std::span<const std::byte>
   if (pickle.size() > kPickleBytesMax)
     return BadModel(StrCat("the pickle of weights has ", pickle.size(), " bytes; the limit is ",
                            kPickleBytesMax));
-  Reader reader(pickle);
+  PickleReader reader(pickle);
   SLUICE_ASSIGN_OR_RETURN(const Value* const top, reader.Run());
   if (top->kind != Value::Kind::kDictionary)
     return BadModel("the pickle of weights is no dictionary of tensors");
@@ -418,8 +419,9 @@ Result<std::vector<PickledTensor>> ReadPickledTensors(std::span<const std::byte>
     if (key.kind != Value::Kind::kText || value.kind != Value::Kind::kTensor) continue;
     auto tensor = Described(key.text, value);
     if (!tensor.ok()) return tensor.status().WithContext(StrCat("the tensor ", Quote(key.text)));
-    if (tensors.size() == kTensorsMax) {
-      return BadModel(StrCat("the pickle of weights has more than ", kTensorsMax, " tensors"));
+    if (tensors.size() == kPickledTensorsMax) {
+      return BadModel(
+          StrCat("the pickle of weights has more than ", kPickledTensorsMax, " tensors"));
     }
     tensors.push_back(*std::move(tensor));
   }

@@ -82,12 +82,12 @@ class Message {
 
 // Numbers of fields in sentencepiece_model.proto.
 constexpr uint32_t kPieces = 1, kTrainer = 2, kNormalizer = 3;
-constexpr uint32_t kText = 1, kScore = 2, kKind = 3;
+constexpr uint32_t kText = 1, kScore = 2, kPieceKind = 3;
 constexpr uint32_t kModelType = 3, kSpaceBehind = 24, kByteFallback = 35;
 constexpr uint32_t kBosId = 41, kEosId = 42, kPadId = 43;
 constexpr uint32_t kCharsmap = 2, kAddsSpace = 3, kRemovesSpaces = 4, kEscapesSpaces = 5;
 
-class Reader {
+class PieceReader {
  public:
   Result<SentencePieceModel> Read(std::string_view bytes) {
     Message message(bytes);
@@ -124,7 +124,7 @@ class Reader {
       if (field.number == kScore && !field.is_bytes) {
         piece.score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
       }
-      if (field.number != kKind) continue;
+      if (field.number != kPieceKind) continue;
       if (field.is_bytes || field.value < 1 || field.value > 6) {
         return Damaged(StrCat("has piece ", id, " of no kind that there is"));
       }
@@ -188,7 +188,7 @@ class Reader {
 }  // namespace
 
 Result<SentencePieceModel> ReadSentencePieceModel(std::string_view bytes) {
-  return Reader().Read(bytes);
+  return PieceReader().Read(bytes);
 }
 
 }  // namespace sluice::files

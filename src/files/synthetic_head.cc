@@ -16,7 +16,7 @@
 namespace sluice::files {
 namespace {
 
-constexpr std::string_view kScheme = "synthetic:";
+constexpr std::string_view kHeadScheme = "synthetic:";
 
 struct KnownHead {
   std::string_view name;
@@ -28,16 +28,16 @@ constexpr KnownHead kHeads[] = {{"eagle", EagleForm::kFirst, 1},
                                 {"block", EagleForm::kParallel, 1},
                                 {"dflash", EagleForm::kDiffusion, 5}};
 
-struct Chosen {
+struct ChosenHead {
   const KnownHead* head = nullptr;  // null: none of that name
   std::string_view guesses;         // as it is written; may be empty
 };
 
-Chosen Parse(std::string_view path) {
-  if (!path.starts_with(kScheme)) return {};
-  path.remove_prefix(kScheme.size());
+ChosenHead ParseHead(std::string_view path) {
+  if (!path.starts_with(kHeadScheme)) return {};
+  path.remove_prefix(kHeadScheme.size());
   const size_t colon = path.find(':');
-  Chosen chosen;
+  ChosenHead chosen;
   if (colon != std::string_view::npos) chosen.guesses = path.substr(colon + 1);
   const std::string_view name = path.substr(0, colon);
   const auto* const found = std::find_if(std::begin(kHeads), std::end(kHeads),
@@ -47,14 +47,14 @@ Chosen Parse(std::string_view path) {
 }
 
 // An odd number of pages, so that rows repeat late.
-constexpr size_t kPeriodBytes = size_t{257} * 4096;
-constexpr uint64_t kSeed = 0x51c0ffee;
+constexpr size_t kHeadPeriodBytes = size_t{257} * 4096;
+constexpr uint64_t kHeadSeed = 0x51c0ffee;
 
-std::vector<std::byte> RandomPeriod(int width) {
+std::vector<std::byte> RandomHeadPeriod(int width) {
   const float limit = std::sqrt(3.0f / static_cast<float>(width));
-  std::vector<std::byte> period(kPeriodBytes);
-  for (size_t at = 0, draw = 0; at < kPeriodBytes; ++draw) {
-    for (const uint32_t bits : Philox(kSeed, {static_cast<uint32_t>(draw), 0, 0, 0})) {
+  std::vector<std::byte> period(kHeadPeriodBytes);
+  for (size_t at = 0, draw = 0; at < kHeadPeriodBytes; ++draw) {
+    for (const uint32_t bits : Philox(kHeadSeed, {static_cast<uint32_t>(draw), 0, 0, 0})) {
       const float unit = static_cast<float>(bits >> 8) / static_cast<float>(1 << 23) - 1.0f;
       const uint16_t value = F32ToBF16(unit * limit);
       std::memcpy(&period[at], &value, sizeof value);
@@ -141,8 +141,8 @@ class HeadTensors : public TensorSource {
       const bool matrix = tensor.shape.size() == 2;
       (matrix ? largest : norms) = std::max(matrix ? largest : norms, BytesOf(tensor));
     }
-    SLUICE_ASSIGN_OR_RETURN(
-        block_, RepeatedBlock::Make(RandomPeriod(model.hidden_size), largest + kPeriodBytes));
+    SLUICE_ASSIGN_OR_RETURN(block_, RepeatedBlock::Make(RandomHeadPeriod(model.hidden_size),
+                                                        largest + kHeadPeriodBytes));
     ones_.assign(norms / sizeof(uint16_t), F32ToBF16(1.0f));
     // By guess how much further its id stands: they are spread over the vocabulary.
     for (int64_t i = 0; i < guesses; ++i) further_.push_back(i * (model.vocab_size / guesses - 1));
@@ -154,7 +154,8 @@ class HeadTensors : public TensorSource {
       } else if (tensor.shape.size() == 1) {
         tensor.data = std::as_bytes(std::span(ones_)).first(bytes);
       } else {
-        const size_t begin = Philox(kSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0})[0] % 4096 * 64;
+        const size_t begin =
+            Philox(kHeadSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0})[0] % 4096 * 64;
         tensor.data = block_->bytes().subspan(begin, bytes);
       }
     }
@@ -205,38 +206,38 @@ Json ConfigOf(const KnownHead& head, const ModelConfig& model, int guesses) {
   return config;
 }
 
-Status Wrong(std::string message) { return InvalidArgument(std::move(message), "draft-model"); }
+Status WrongHead(std::string message) { return InvalidArgument(std::move(message), "draft-model"); }
 
 }  // namespace
 
-bool IsSyntheticHead(std::string_view path) { return Parse(path).head != nullptr; }
+bool IsSyntheticHead(std::string_view path) { return ParseHead(path).head != nullptr; }
 
 std::string SyntheticHeads() {
   std::string names;
   for (const KnownHead& head : kHeads)
-    names += StrCat(names.empty() ? "" : ", ", kScheme, head.name);
+    names += StrCat(names.empty() ? "" : ", ", kHeadScheme, head.name);
   return names;
 }
 
 Result<EagleFiles> OpenSyntheticHead(const std::string& path, const ModelConfig& model) {
-  const Chosen chosen = Parse(path);
+  const ChosenHead chosen = ParseHead(path);
   const KnownHead& head = *chosen.head;
   int guesses = model.vocab_size;
-  const bool cut = path.find(':', kScheme.size()) != std::string::npos;
+  const bool cut = path.find(':', kHeadScheme.size()) != std::string::npos;
   if (cut && UsesModelsOutput(head.form))
-    return Wrong(StrCat("--draft-model ", Quote(path), ": heads of ", head.name,
-                        " guess by the model's output matrix, all of its tokens"));
+    return WrongHead(StrCat("--draft-model ", Quote(path), ": heads of ", head.name,
+                            " guess by the model's output matrix, all of its tokens"));
   if (cut) {
     guesses = ParseNumber<int>(chosen.guesses).value_or(0);
     if (guesses < 1 || guesses > model.vocab_size)
-      return Wrong(StrCat("--draft-model ", Quote(path), " names no number of 1 to ",
-                          model.vocab_size, " tokens behind the last colon"));
+      return WrongHead(StrCat("--draft-model ", Quote(path), " names no number of 1 to ",
+                              model.vocab_size, " tokens behind the last colon"));
   }
   if (model.intermediate_size < 1 || model.latent.kv_rank > 0 || model.head_dim < 2 ||
       model.stored_layers() < kEagleLayers)
-    return Wrong(StrCat("--draft-model ", Quote(path), " takes its sizes from a model of at least ",
-                        kEagleLayers,
-                        " layers, of plain attention and with a dense feed-forward part"));
+    return WrongHead(StrCat("--draft-model ", Quote(path),
+                            " takes its sizes from a model of at least ", kEagleLayers,
+                            " layers, of plain attention and with a dense feed-forward part"));
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const TensorSource> tensors,
                           HeadTensors::Make(head.form, model, head.layers, guesses));
   return ReadEagle(path, ConfigOf(head, model, guesses), std::move(tensors));

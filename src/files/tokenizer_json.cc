@@ -25,7 +25,7 @@ bool IsByteLevel(const std::vector<TextStep>& steps) {
                      [](const TextStep& step) { return step.type == "ByteLevel"; });
 }
 
-class Reader {
+class JsonReader {
  public:
   Result<TokenizerData> Read(const Json& root, const Json& config) {
     if (!root.is_object()) return BadModel("tokenizer.json is not an object");
@@ -345,7 +345,7 @@ class Reader {
   std::unordered_map<std::string, int32_t, SeededTextHash> ids_;
 };
 
-Result<Json> Parse(std::string_view text, std::string_view what) {
+Result<Json> ParsePart(std::string_view text, std::string_view what) {
   Result<Json> json = ParseJson(text, what, kLimits);
   if (!json.ok()) return BadModel(json.status().message());
   return json;
@@ -355,16 +355,16 @@ Result<Json> Parse(std::string_view text, std::string_view what) {
 
 Result<TokenizerData> TokenizerFromJson(std::string_view tokenizer_json,
                                         std::string_view config_json) {
-  SLUICE_ASSIGN_OR_RETURN(Json root, Parse(tokenizer_json, "tokenizer.json"));
+  SLUICE_ASSIGN_OR_RETURN(Json root, ParsePart(tokenizer_json, "tokenizer.json"));
   Json config;
   if (!config_json.empty()) {
-    SLUICE_ASSIGN_OR_RETURN(config, Parse(config_json, "tokenizer_config.json"));
+    SLUICE_ASSIGN_OR_RETURN(config, ParsePart(config_json, "tokenizer_config.json"));
   }
-  return Reader().Read(root, config);
+  return JsonReader().Read(root, config);
 }
 
 Result<TokenizerData> TokenizerFromParts(TokenizerParts parts) {
-  return Reader().Complete(std::move(parts));
+  return JsonReader().Complete(std::move(parts));
 }
 
 }  // namespace sluice::files

@@ -11,11 +11,11 @@ namespace sluice::ops {
 namespace {
 
 // Where the KV of one head of one sequence lies, as a row sees it.
-class History {
+class RefHistory {
  public:
   // `path`: of the row, or null; `position`: where it stands.
-  History(const Attention::Desc& desc, const Attention::Args& args, int64_t sequence, int head,
-          const int32_t* path, int64_t position)
+  RefHistory(const Attention::Desc& desc, const Attention::Args& args, int64_t sequence, int head,
+             const int32_t* path, int64_t position)
       : desc_(desc),
         kv_(args.kv),
         blocks_(args.block_table.ptr<int32_t>() + sequence * args.block_table.strides[0]),
@@ -67,7 +67,7 @@ struct Row {
 };
 
 // softmax(scale * q K^T + bias - slope * distance) V over the positions that a row sees, in double.
-std::vector<double> Attend(const Attention::Desc& desc, const History& history,
+std::vector<double> Attend(const Attention::Desc& desc, const RefHistory& history,
                            const std::vector<double>& q, const Row& row) {
   const auto [first, end, sink] = std::tuple(row.first, row.end, row.sink);
   const double scale = ScaleAt(desc, row.position);
@@ -153,7 +153,7 @@ Status RefAttention(device::Stream&, const Attention::Desc& desc, const Attentio
                 .head = h};
         if (desc.sinks) row.sink = args.sinks.ptr<float>()[h];
         if (desc.alibi) row.slope = args.slopes.ptr<float>()[h];
-        const auto out = Attend(desc, History(desc, args, s, h / group, path, position), q, row);
+        const auto out = Attend(desc, RefHistory(desc, args, s, h / group, path, position), q, row);
         for (int i = 0; i < desc.head_dim; ++i)
           StoreElement(desc.activation, RowData(args.out, t), column + i,
                        static_cast<float>(out[i]));

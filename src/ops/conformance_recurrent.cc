@@ -7,7 +7,7 @@
 namespace sluice::ops {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kStateNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int32_t kNowhere = 2000000000;  // in entries of a table that nobody may follow
 
 // The sequences of a call and their blocks: fresh ones, ones that go on in their block or from
@@ -38,7 +38,7 @@ SequencePlace PlaceOf(int32_t block_tokens, bool may_be_padding, TestNoise& nois
   return place;
 }
 
-StateSequences MakeSequences(int32_t block_tokens, bool empty, TestNoise& noise) {
+StateSequences MakeStateSequences(int32_t block_tokens, bool empty, TestNoise& noise) {
   StateSequences all;
   std::vector<SequencePlace> places;
   for (int64_t s = empty ? 0 : 1 + noise.Below(5); s > 0; --s) {
@@ -81,7 +81,7 @@ Array MakeState(const StateSequences& sequences, std::vector<int64_t> dims, Test
   Array state = Filled(noise, DType::kF32, std::move(dims));
   const size_t numbers = state.Count() / sequences.is_read.size();
   for (size_t i = 0; i < state.Count(); ++i) {
-    if (!sequences.is_read[i / numbers]) state.Set(i, kNan);
+    if (!sequences.is_read[i / numbers]) state.Set(i, kStateNan);
   }
   return state;
 }
@@ -90,7 +90,8 @@ Array MakeState(const StateSequences& sequences, std::vector<int64_t> dims, Test
 Array MakeRows(DType type, int64_t tokens, int64_t padding, int64_t width, float scale,
                TestNoise& noise) {
   Array rows = Filled(noise, type, {tokens + padding, width}, scale);
-  for (size_t i = static_cast<size_t>(tokens * width); i < rows.Count(); ++i) rows.Set(i, kNan);
+  for (size_t i = static_cast<size_t>(tokens * width); i < rows.Count(); ++i)
+    rows.Set(i, kStateNan);
   return rows;
 }
 
@@ -116,7 +117,7 @@ ConformanceCase<ShortConv> MakeCase(const ShortConv&, int number, TestNoise& noi
             .states = Pick(noise, {1, 1, 2, 5, 9}),
             .gated = Flip(noise),
             .bias = Flip(noise)};
-  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const StateSequences all = MakeStateSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const int64_t tokens = all.start.back(), padding = noise.Below(3), n = c.desc.channels;
   const int64_t width = c.desc.width();
@@ -154,7 +155,7 @@ ConformanceCase<GatedDelta> MakeCase(const GatedDelta&, int number, TestNoise& n
                                {Pick(noise, {16, 32, 48}), 128, Pick(noise, {1, 20, 57}), 64}),
             .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
             .states = Pick(noise, {1, 1, 2, 5, 9})};
-  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const StateSequences all = MakeStateSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const DType type = c.desc.activation;
   const int64_t tokens = all.start.back(), padding = noise.Below(3);
@@ -200,7 +201,7 @@ ConformanceCase<Ssd> MakeCase(const Ssd&, int number, TestNoise& noise) {
             .steps = noise.Below(4) != 0,
             .skip = Flip(noise),
             .dt_scale = Pick(noise, {1.0f, 1.0f, 0.3f})};
-  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const StateSequences all = MakeStateSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const DType type = c.desc.activation;
   const int64_t tokens = all.start.back(), padding = noise.Below(3);
@@ -246,7 +247,7 @@ ConformanceCase<SelectiveScan> MakeCase(const SelectiveScan&, int number, TestNo
                                         Pick(noise, {57, 64, 100})}),
             .block_tokens = Pick(noise, {1, 2, 16, 64, 500}),
             .states = Pick(noise, {1, 1, 2, 5, 9})};
-  const StateSequences all = MakeSequences(c.desc.block_tokens, IsEmpty(number), noise);
+  const StateSequences all = MakeStateSequences(c.desc.block_tokens, IsEmpty(number), noise);
   const SequenceArrays sequences(all, c);
   const DType type = c.desc.activation;
   const int64_t tokens = all.start.back(), padding = noise.Below(3), n = c.desc.channels;

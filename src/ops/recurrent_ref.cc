@@ -8,7 +8,7 @@
 namespace sluice::ops {
 namespace {
 
-double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double GateOf(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 // log(1 + e^x) without overflow.
 double Softplus(double x) {
   return x > 0.0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
@@ -50,7 +50,7 @@ void DeltaToken(const GatedDelta::Desc& desc, const GatedDelta::Args& args, int6
   LoadUnit(args.qkv, t, k_width + k_head * k_dim, k);
   const double scale = 1.0 / std::sqrt(static_cast<double>(k_dim));
   const std::byte* ba = RowData(args.ba, t);
-  const double beta = Sigmoid(LoadElement(desc.activation, ba, head));
+  const double beta = GateOf(LoadElement(desc.activation, ba, head));
   const double a = LoadElement(desc.activation, ba, desc.v_heads + head);
   const double decay = std::exp(-std::exp(static_cast<double>(args.a_log.ptr<float>()[head])) *
                                 Softplus(a + args.dt_bias.ptr<float>()[head]));
@@ -145,7 +145,7 @@ void Convolve(const ShortConv::Desc& desc, const ShortConv::Args& args, const St
         sum +=
             static_cast<double>(args.weight.ptr<float>()[c * kernel + j]) * rows[j * channels + c];
       const double factor =
-          desc.gated ? LoadElement(desc.activation, x, channels + c) : Sigmoid(sum);
+          desc.gated ? LoadElement(desc.activation, x, channels + c) : GateOf(sum);
       StoreElement(desc.activation, RowData(args.out, t), c, static_cast<float>(sum * factor));
     }
   }

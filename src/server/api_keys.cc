@@ -19,13 +19,13 @@ namespace sluice::server {
 namespace {
 
 constexpr size_t kKeyBytesMax = 4096;
-constexpr size_t kKeysMax = 65536;
+constexpr size_t kApiKeysMax = 65536;
 constexpr size_t kFileBytesMax = size_t{16} << 20;
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::string_view kWeight = "weight=";
 constexpr std::string_view kAdmin = "admin";
 constexpr std::string_view kName = "name=";
-constexpr size_t kNameBytesMax = 64;
+constexpr size_t kKeyNameBytesMax = 64;
 
 bool IsBearer(std::string_view header) {
   if (header.size() < kBearer.size()) return false;
@@ -49,7 +49,7 @@ bool ReadName(std::string_view word, std::string* name) {
   const bool plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return c > ' ' && c < 0x7f && c != '"' && c != '\\';
   });
-  if (!plain || word.empty() || word.size() > kNameBytesMax) return false;
+  if (!plain || word.empty() || word.size() > kKeyNameBytesMax) return false;
   *name = word;
   return true;
 }
@@ -85,9 +85,9 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   for (size_t number = 1; std::getline(lines, line); ++number) {
     const std::string_view text_of_key = Trimmed(line);
     if (text_of_key.empty() || text_of_key.front() == '#') continue;
-    if (text_of_key.size() > kKeyBytesMax || keys.entries_.size() == kKeysMax) {
+    if (text_of_key.size() > kKeyBytesMax || keys.entries_.size() == kApiKeysMax) {
       return InvalidArgument(StrCat("the key file ", path, " has a key of more than ", kKeyBytesMax,
-                                    " bytes or more than ", kKeysMax, " keys"),
+                                    " bytes or more than ", kApiKeysMax, " keys"),
                              "api-key-file");
     }
     SLUICE_ASSIGN_OR_RETURN(const Entry entry, ReadLine(text_of_key, path));
@@ -120,7 +120,7 @@ Result<ApiKeys::Entry> ApiKeys::ReadLine(std::string_view line, const std::strin
       return InvalidArgument(
           StrCat("the key file ", path, " has something behind a key that is neither ", kAdmin,
                  " nor ", kWeight, "1 to ", kWeight, limits::kClientWeightMax, " nor ", kName,
-                 "NAME of up to ", kNameBytesMax, " plain characters; write one key a line"),
+                 "NAME of up to ", kKeyNameBytesMax, " plain characters; write one key a line"),
           "api-key-file");
     }
   }

@@ -10,7 +10,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kNameBytesMax = 4096;
+constexpr size_t kExpertNameBytesMax = 4096;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Result<EngineOrder> ReadExpertsOrder(std::string_view body) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   EngineOrder order;
-  order.model = fields.String("model", kNameBytesMax).value_or("");
+  order.model = fields.String("model", kExpertNameBytesMax).value_or("");
   OrderedJson command{{"command", "move_experts"}};
   for (const char* name : {"rebalance", "nodes", "layers"}) {
     const OrderedJson* const value = fields.Any(name);

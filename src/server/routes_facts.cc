@@ -20,7 +20,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kPathBytesShown = 128;
+constexpr size_t kFactsPathBytesShown = 128;
 // The page runs its own scripts alone, talks to this server alone, and stands in no other page.
 constexpr const char* kPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -33,7 +33,7 @@ std::string CounterText(const char* name, const char* help, int64_t value) {
 
 HttpReply NoResponse(const std::string& id) {
   return ErrorReply(Status(StatusCode::kNotFound,
-                           StrCat("there is no response \"", id.substr(0, kPathBytesShown),
+                           StrCat("there is no response \"", id.substr(0, kFactsPathBytesShown),
                                   "\" of this key; it may have been too old"),
                            "response_id"));
 }
@@ -303,7 +303,7 @@ HttpReply Routes::Page(const HttpRequest& request) const {
   const WebFile* file = FindWebFile(request.path);
   if (file == nullptr) {
     return HttpErrorReply(
-        404, StrCat("the page has no file \"", request.path.substr(0, kPathBytesShown), "\""));
+        404, StrCat("the page has no file \"", request.path.substr(0, kFactsPathBytesShown), "\""));
   }
   HttpReply reply;
   reply.content_type = file->content_type;

@@ -14,7 +14,7 @@ namespace sluice::text {
 namespace {
 
 // The longest published template has some 30 KB.
-constexpr size_t kSourceBytesMax = 1u << 20;
+constexpr size_t kTemplateBytesMax = 1u << 20;
 // Enough for what a template tells its user.
 constexpr size_t kMessageBytesMax = 4096;
 
@@ -78,9 +78,9 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::string sour
   const auto unprocessable = [](std::string message) {
     return Status(StatusCode::kUnprocessable, std::move(message));
   };
-  if (source.size() > kSourceBytesMax) {
+  if (source.size() > kTemplateBytesMax) {
     return unprocessable(
-        StrCat("a chat template has ", source.size(), " bytes; the limit is ", kSourceBytesMax));
+        StrCat("a chat template has ", source.size(), " bytes; the limit is ", kTemplateBytesMax));
   }
   if (!IsValidUtf8(source)) return unprocessable("a chat template is not UTF-8");
   try {

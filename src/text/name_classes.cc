@@ -18,7 +18,7 @@ constexpr size_t kNfaStatesMax = 1024;
 constexpr size_t kStatesMax = 256;
 constexpr size_t kRegexBytesMax = 8192;
 // Of work for one call: states that are followed, and bytes of regexes that are put together.
-constexpr size_t kStepsMax = 1u << 20, kJoinedBytesMax = 4u << 20;
+constexpr size_t kClassStepsMax = 1u << 20, kJoinedBytesMax = 4u << 20;
 // Of a state that a listed name leads to.
 constexpr uint32_t kListed = 1u << kNamePatternsMax;
 
@@ -249,7 +249,7 @@ std::optional<Dfa> Determined(const Nfa& nfa) {
   for (size_t i = 0; i < sets.size(); ++i) {
     if (sets.size() > kStatesMax) return std::nullopt;
     for (const auto& [set, within] : classes) {
-      if ((steps += sets[i].size()) > kStepsMax) return std::nullopt;
+      if ((steps += sets[i].size()) > kClassStepsMax) return std::nullopt;
       std::vector<int> to;
       for (const int state : sets[i]) {
         const int character = nfa.states[state].set;

@@ -11,11 +11,11 @@ namespace sluice::text {
 namespace {
 
 // Published tokenizers have at most 7.
-constexpr size_t kStepsMax = 32;
+constexpr size_t kNormalizerStepsMax = 32;
 // A text may become so many times longer, and this much. The longest compatible form (U+FDFA) with
 // marks for its spaces has 13 times the bytes of its character.
-constexpr size_t kGrowthMax = 16;
-constexpr size_t kGrowthFree = 4096;
+constexpr size_t kNormalizerGrowthMax = 16;
+constexpr size_t kNormalizerGrowthFree = 4096;
 
 // Ideographs that Bert puts spaces around.
 constexpr CodePointRange kBertIdeographs[] = {
@@ -109,9 +109,9 @@ void Nmt(uint32_t code_point, std::string* out) {
 
 Result<Normalizer> Normalizer::Make(const std::vector<files::TextStep>& steps) {
   Normalizer made;
-  if (steps.size() > kStepsMax) {
-    return BadModel(
-        StrCat("the tokenizer has ", steps.size(), " normalizers; the limit is ", kStepsMax));
+  if (steps.size() > kNormalizerStepsMax) {
+    return BadModel(StrCat("the tokenizer has ", steps.size(), " normalizers; the limit is ",
+                           kNormalizerStepsMax));
   }
   for (const files::TextStep& step : steps) SLUICE_RETURN_IF_ERROR(made.AddStep(step));
   return made;
@@ -241,7 +241,7 @@ bool Normalizer::Apply(const Step& step, std::string_view text, size_t bytes_max
 }
 
 void NormalizerState::Start(size_t text_bytes, Cancel cancel) {
-  bytes_max_ = bytes_left_ = kGrowthMax * text_bytes + kGrowthFree;
+  bytes_max_ = bytes_left_ = kNormalizerGrowthMax * text_bytes + kNormalizerGrowthFree;
   budget_ = PatternBudget(text_bytes);
   cancel_ = cancel;
 }

@@ -13,7 +13,7 @@
 namespace sluice::text {
 namespace {
 
-constexpr size_t kShownBytes = 128;
+constexpr size_t kDocumentShownBytes = 128;
 // Of the schema and all that stands for parts of it.
 constexpr size_t kAdoptedValuesMax = 100'000;
 // Of a resolved $id; parts of one that is longer are not found by name.
@@ -101,11 +101,11 @@ constexpr const char* kNamed[] = {
 }  // namespace
 
 Status RefuseKeyword(std::string_view keyword, std::string_view place, std::string_view why) {
-  const std::string_view shown = Utf8Prefix(place, kShownBytes);
-  return InvalidArgument(
-      StrCat("the keyword ", Quote(Utf8Prefix(keyword, kShownBytes)), " of the JSON schema at ",
-             Quote(shown), shown.size() < place.size() ? "..." : "", " ", why),
-      "grammar");
+  const std::string_view shown = Utf8Prefix(place, kDocumentShownBytes);
+  return InvalidArgument(StrCat("the keyword ", Quote(Utf8Prefix(keyword, kDocumentShownBytes)),
+                                " of the JSON schema at ", Quote(shown),
+                                shown.size() < place.size() ? "..." : "", " ", why),
+                         "grammar");
 }
 
 Result<std::unique_ptr<SchemaDocument>> SchemaDocument::Parse(std::string_view text) {

@@ -14,7 +14,7 @@ namespace sluice::text {
 namespace {
 
 // Members that are looked at for one document; more would take seconds.
-constexpr size_t kStepsMax = 200'000;
+constexpr size_t kFormStepsMax = 200'000;
 // Of one form; they hold together.
 constexpr size_t kMembersMax = 256;
 // Of an anyOf, each selection of whose schemas is a form of its own.
@@ -251,7 +251,7 @@ Status SchemaExpander::AddMember(const Pending& next, SchemaForm* form,
     return Refuse("$ref", schema,
                   "leads back here before any property or item, which says nothing");
   }
-  if (++steps_ > kStepsMax || form->members.size() >= kMembersMax) {
+  if (++steps_ > kFormStepsMax || form->members.size() >= kMembersMax) {
     return InvalidArgument(
         "the JSON schema has too many references and alternatives; send a simpler one", "grammar");
   }

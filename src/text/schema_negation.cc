@@ -31,41 +31,41 @@ struct Bound {
   const char* broken;
   int step;
 };
-constexpr Bound kBounds[] = {{"minimum", "number", "exclusiveMaximum", 0},
-                             {"maximum", "number", "exclusiveMinimum", 0},
-                             {"exclusiveMinimum", "number", "maximum", 0},
-                             {"exclusiveMaximum", "number", "minimum", 0},
-                             {"minLength", "string", "maxLength", -1},
-                             {"maxLength", "string", "minLength", 1},
-                             {"minItems", "array", "maxItems", -1},
-                             {"maxItems", "array", "minItems", 1},
-                             {"minProperties", "object", "maxProperties", -1},
-                             {"maxProperties", "object", "minProperties", 1}};
+constexpr Bound kNegatedBounds[] = {{"minimum", "number", "exclusiveMaximum", 0},
+                                    {"maximum", "number", "exclusiveMinimum", 0},
+                                    {"exclusiveMinimum", "number", "maximum", 0},
+                                    {"exclusiveMaximum", "number", "minimum", 0},
+                                    {"minLength", "string", "maxLength", -1},
+                                    {"maxLength", "string", "minLength", 1},
+                                    {"minItems", "array", "maxItems", -1},
+                                    {"maxItems", "array", "minItems", 1},
+                                    {"minProperties", "object", "maxProperties", -1},
+                                    {"maxProperties", "object", "minProperties", 1}};
 
-constexpr double kCountMax = 9007199254740991.0;  // 2^53 - 1
+constexpr double kNegatedCountMax = 9007199254740991.0;  // 2^53 - 1
 
 // What asserts something and has no negation here.
-constexpr std::array kUnsupported = {"$ref",
-                                     "$dynamicRef",
-                                     "$recursiveRef",
-                                     "oneOf",
-                                     "if",
-                                     "dependentRequired",
-                                     "dependentSchemas",
-                                     "dependencies",
-                                     "multipleOf",
-                                     "pattern",
-                                     "format",
-                                     "items",
-                                     "prefixItems",
-                                     "additionalItems",
-                                     "unevaluatedItems",
-                                     "contains",
-                                     "uniqueItems",
-                                     "patternProperties",
-                                     "propertyNames",
-                                     "additionalProperties",
-                                     "unevaluatedProperties"};
+constexpr std::array kNotNegated = {"$ref",
+                                    "$dynamicRef",
+                                    "$recursiveRef",
+                                    "oneOf",
+                                    "if",
+                                    "dependentRequired",
+                                    "dependentSchemas",
+                                    "dependencies",
+                                    "multipleOf",
+                                    "pattern",
+                                    "format",
+                                    "items",
+                                    "prefixItems",
+                                    "additionalItems",
+                                    "unevaluatedItems",
+                                    "contains",
+                                    "uniqueItems",
+                                    "patternProperties",
+                                    "propertyNames",
+                                    "additionalProperties",
+                                    "unevaluatedProperties"};
 
 OrderedJson OfTypes(uint8_t types) {
   OrderedJson names = OrderedJson::array();
@@ -133,12 +133,12 @@ bool AddBroken(const std::string& keyword, const OrderedJson& value, OrderedJson
     if (part && *part != false) parts->push_back(*std::move(part));
     return part.has_value();
   };
-  for (const Bound& bound : kBounds) {
+  for (const Bound& bound : kNegatedBounds) {
     if (keyword != bound.keyword) continue;
     if (!value.is_number()) return false;
     if (bound.step == 0) return add(OrderedJson{{"type", bound.type}, {bound.broken, value}});
     const double count = value.get<double>(), next = count + bound.step;
-    if (count < 0 || count > kCountMax || count != std::floor(count)) return false;
+    if (count < 0 || count > kNegatedCountMax || count != std::floor(count)) return false;
     if (next < 0) return true;
     return add(OrderedJson{{"type", bound.type}, {bound.broken, static_cast<int64_t>(next)}});
   }
@@ -187,7 +187,7 @@ OrderedJson Absent(const std::string& name) {
 std::optional<OrderedJson> Negated(const OrderedJson& schema) {
   if (schema.is_boolean()) return OrderedJson(!schema.get<bool>());
   if (!schema.is_object()) return std::nullopt;
-  for (const char* keyword : kUnsupported) {
+  for (const char* keyword : kNotNegated) {
     if (schema.contains(keyword)) return std::nullopt;
   }
   OrderedJson parts = OrderedJson::array();

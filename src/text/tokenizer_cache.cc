@@ -16,8 +16,8 @@ constexpr size_t kPieceBytesMax = 4096;
 // 17, for a run of one character of which 16 are the longest piece (XLM-RoBERTa's dots; BERT's
 // words take 6 at most). SentencePiece makes no pieces of more than 16 characters unless it is told
 // to.
-constexpr size_t kStepsPerByte = 64;
-constexpr size_t kStepsLeast = 256u << 10;
+constexpr size_t kCacheStepsPerByte = 64;
+constexpr size_t kCacheStepsLeast = 256u << 10;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void WordCache::Insert(std::string_view word, uint64_t hash, std::span<const int
 }
 
 PieceBudget::PieceBudget(size_t text_bytes)
-    : steps_max_(kStepsLeast + kStepsPerByte * text_bytes), steps_left_(steps_max_) {}
+    : steps_max_(kCacheStepsLeast + kCacheStepsPerByte * text_bytes), steps_left_(steps_max_) {}
 
 Status PieceBudget::Error() const {
   return InvalidArgument(

@@ -10,10 +10,10 @@
 namespace sluice::text {
 namespace {
 
-constexpr size_t kBytesMax = 1u << 30;
+constexpr size_t kDecodedBytesMax = 1u << 30;
 // Of one decoded piece. Published ones have a few hundred.
-constexpr size_t kPieceBytesMax = 1u << 20;
-constexpr size_t kStepsMax = 32;
+constexpr size_t kDecodedPieceBytesMax = 1u << 20;
+constexpr size_t kDecoderStepsMax = 32;
 
 // What WordPiece's clean-up joins to the word before it.
 constexpr std::pair<std::string_view, std::string_view> kCleanUp[] = {
@@ -27,7 +27,8 @@ void ReplaceAll(std::string_view from, std::string_view to, std::string* text) {
   if (at == std::string::npos) return;
   std::string made;
   size_t done = 0;
-  for (; at != std::string::npos && made.size() <= kPieceBytesMax; at = text->find(from, done)) {
+  for (; at != std::string::npos && made.size() <= kDecodedPieceBytesMax;
+       at = text->find(from, done)) {
     made.append(*text, done, at - done);
     made += to;
     done = at + from.size();
@@ -55,9 +56,9 @@ std::optional<unsigned char> FallbackByte(std::string_view piece) {
 
 Result<TokenDecoder> TokenDecoder::Make(const files::TokenizerData& data) {
   Rules rules;
-  if (data.decoders.size() > kStepsMax) {
-    return BadModel(
-        StrCat("the tokenizer has ", data.decoders.size(), " decoders; the limit is ", kStepsMax));
+  if (data.decoders.size() > kDecoderStepsMax) {
+    return BadModel(StrCat("the tokenizer has ", data.decoders.size(), " decoders; the limit is ",
+                           kDecoderStepsMax));
   }
   for (const files::TextStep& step : data.decoders) SLUICE_RETURN_IF_ERROR(AddStep(step, &rules));
   if (data.decoders.empty()) rules = DefaultRules(data);
@@ -76,14 +77,14 @@ Result<TokenDecoder> TokenDecoder::Make(const files::TokenizerData& data) {
       made.bytes_ += added[id]->text;
     } else {
       const std::string text = Decode(rules, data.pieces[id]);
-      if (text.size() > kPieceBytesMax) {
+      if (text.size() > kDecodedPieceBytesMax) {
         return BadModel(StrCat("piece ", id, " of the tokenizer is decoded to more than ",
-                               kPieceBytesMax, " bytes"));
+                               kDecodedPieceBytesMax, " bytes"));
       }
       made.bytes_ += text;
     }
-    if (made.bytes_.size() > kBytesMax) {
-      return BadModel(StrCat("the tokenizer's pieces have more than ", kBytesMax, " bytes"));
+    if (made.bytes_.size() > kDecodedBytesMax) {
+      return BadModel(StrCat("the tokenizer's pieces have more than ", kDecodedBytesMax, " bytes"));
     }
     made.ends_.push_back(static_cast<uint32_t>(made.bytes_.size()));
   }
@@ -145,7 +146,7 @@ std::string TokenDecoder::Decode(const Rules& rules, std::string_view piece) {
   }
   text = piece;
   for (const auto& [from, to] : rules.replacements) {
-    if (text.size() > kPieceBytesMax) return text;
+    if (text.size() > kDecodedPieceBytesMax) return text;
     ReplaceAll(from, to, &text);
   }
   if (!rules.suffix.empty()) ReplaceAll(rules.suffix, " ", &text);

@@ -13,7 +13,7 @@ namespace {
 
 // How much worse an unknown character is than the worst piece.
 constexpr double kUnknownPenalty = 10.0;
-constexpr size_t kWordBytesMax = 1u << 30;  // positions are counted in 32 bits
+constexpr size_t kUnigramWordBytesMax = 1u << 30;  // positions are counted in 32 bits
 constexpr uint32_t kUnreached = UINT32_MAX;
 
 class UnigramModel : public TokenizerModel {
@@ -34,8 +34,8 @@ class UnigramModel : public TokenizerModel {
   }
 
   void Encode(std::string_view word, ModelState* state, std::vector<int32_t>* ids) const override {
-    while (word.size() > kWordBytesMax) {
-      size_t cut = kWordBytesMax;
+    while (word.size() > kUnigramWordBytesMax) {
+      size_t cut = kUnigramWordBytesMax;
       while ((static_cast<unsigned char>(word[cut]) & 0xC0) == 0x80) --cut;
       EncodeWord(word.substr(0, cut), state, ids);
       word.remove_prefix(cut);

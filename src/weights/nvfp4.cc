@@ -9,10 +9,10 @@
 namespace sluice::weights {
 namespace {
 
-constexpr int64_t kBlock = 64, kSub = 16;  // of GGUF's format
-constexpr int64_t kSubs = kBlock / kSub;
-constexpr size_t kBlockBytes = kSubs + kBlock / 2;
-constexpr auto kNoNumber = std::byte{0x7f};  // as a scale; greater ones are negative
+constexpr int64_t kNvfp4Block = 64, kSub = 16;  // of GGUF's format
+constexpr int64_t kSubs = kNvfp4Block / kSub;
+constexpr size_t kNvfp4BlockBytes = kSubs + kNvfp4Block / 2;
+constexpr auto kNvfp4NoNumber = std::byte{0x7f};  // as a scale; greater ones are negative
 
 std::string Packed(std::string_view name) { return StrCat(name, "_packed"); }
 
@@ -26,7 +26,7 @@ const files::FileTensor* CodesOf(std::string_view name, const files::TensorSourc
 
 Status CheckBlockScales(const files::FileTensor& scales) {
   const auto bad = std::find_if(scales.data.begin(), scales.data.end(),
-                                [](std::byte scale) { return scale >= kNoNumber; });
+                                [](std::byte scale) { return scale >= kNvfp4NoNumber; });
   if (bad == scales.data.end()) return OkStatus();
   return BadModel(StrCat("tensor \"", scales.name, "\" has as its number ",
                          bad - scales.data.begin(),
@@ -48,9 +48,9 @@ Result<std::shared_ptr<const Nvfp4Matrix>> Nvfp4Matrix::Find(std::string_view na
                                                              int64_t columns,
                                                              const files::TensorSource& source) {
   if (!IsIn(name, source)) return std::shared_ptr<const Nvfp4Matrix>();
-  if (columns % kBlock != 0) {
+  if (columns % kNvfp4Block != 0) {
     return BadModel(StrCat("tensor \"", name, "\" is in NVFP4 but has ", columns,
-                           " columns, which are no multiple of ", kBlock,
+                           " columns, which are no multiple of ", kNvfp4Block,
                            "; use another version of the model"));
   }
   auto matrix = std::make_shared<Nvfp4Matrix>();
@@ -74,15 +74,16 @@ Result<std::shared_ptr<const Nvfp4Matrix>> Nvfp4Matrix::Find(std::string_view na
 }
 
 std::vector<std::byte> Nvfp4Matrix::Rows(int64_t first, int64_t count) const {
-  std::vector<std::byte> out(static_cast<size_t>(count * columns_ / kBlock) * kBlockBytes);
+  std::vector<std::byte> out(static_cast<size_t>(count * columns_ / kNvfp4Block) *
+                             kNvfp4BlockBytes);
   std::byte* to = out.data();
   for (int64_t row = first; row < first + count; ++row) {
     const std::byte* codes = codes_->data.data() + row * columns_ / 2;
     const std::byte* scales = block_scales_->data.data() + row * columns_ / kSub;
-    for (int64_t block = 0; block < columns_ / kBlock; ++block) {
+    for (int64_t block = 0; block < columns_ / kNvfp4Block; ++block) {
       to = std::copy_n(scales + block * kSubs, kSubs, to);
       for (int64_t sub = 0; sub < kSubs; ++sub) {
-        const int64_t column = block * kBlock + sub * kSub;
+        const int64_t column = block * kNvfp4Block + sub * kSub;
         for (int64_t i = 0; i < kSub / 2; ++i) {
           *to++ = CodeAt(codes, column + i) | CodeAt(codes, column + kSub / 2 + i) << 4;
         }

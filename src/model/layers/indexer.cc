@@ -9,7 +9,7 @@
 namespace sluice::model::layers {
 namespace {
 
-constexpr float kNormEps = 1e-6f;  // of the keys, whatever the model's other norms have
+constexpr float kKeyNormEps = 1e-6f;  // of the keys, whatever the model's other norms have
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Result<Indexer> Indexer::Make(const Binder& binder, int layer, const batch::KvGr
   SLUICE_ASSIGN_OR_RETURN(indexer.k_norm_, binder.Bind<ops::Norm>({.kind = ops::NormKind::kLayer,
                                                                    .activation = activation,
                                                                    .hidden = sizes.head_dim,
-                                                                   .eps = kNormEps,
+                                                                   .eps = kKeyNormEps,
                                                                    .bias = true}));
   SLUICE_ASSIGN_OR_RETURN(indexer.rope_kv_,
                           binder.Bind<ops::RopeKv>({.form = ops::RopeKvForm::kPrefillQOut,

@@ -6,7 +6,7 @@
 namespace sluice::model::layers {
 namespace {
 
-constexpr float kNormEps = 1e-6f;  // of the latents, whatever the model's other norms have
+constexpr float kLatentNormEps = 1e-6f;  // of the latents, whatever the model's other norms have
 
 // The rows of latents alone. An indexer keeps its keys in the place that other layers have for V.
 ops::KvDesc LatentsOf(const batch::KvGroup& group) {
@@ -51,7 +51,7 @@ Result<LatentAttention> LatentAttention::Make(const Binder& binder, int layer,
     SLUICE_ASSIGN_OR_RETURN(
         attention.q_a_norm_,
         binder.Bind<ops::Norm>(
-            {.activation = activation, .hidden = config.latent.q_rank, .eps = kNormEps}));
+            {.activation = activation, .hidden = config.latent.q_rank, .eps = kLatentNormEps}));
   }
   attention.q_nope_ = FusedLinear::Make(binder, prefix + "q_nope");
   attention.kv_ = FusedLinear::Make(binder, prefix + "kv");
@@ -60,7 +60,7 @@ Result<LatentAttention> LatentAttention::Make(const Binder& binder, int layer,
   SLUICE_ASSIGN_OR_RETURN(
       attention.kv_norm_,
       binder.Bind<ops::Norm>(
-          {.activation = activation, .hidden = config.latent.kv_rank, .eps = kNormEps}));
+          {.activation = activation, .hidden = config.latent.kv_rank, .eps = kLatentNormEps}));
   attention.q_rope_ = binder.Get(prefix + "q_rope");
   attention.absorb_ = binder.Get(prefix + "absorb");
   attention.values_ = binder.Get(prefix + "values");

@@ -10,7 +10,7 @@ namespace sluice::ops {
 
 namespace {
 
-constexpr int kBlock = 256;
+constexpr int kCodebookBlock = 256;
 constexpr int kSigned = 8;    // elements that share a byte of signs
 constexpr int kMiddle = 128;  // a code is a value and this
 
@@ -84,7 +84,7 @@ void TakeApartIq2Xxs(const uint8_t* block, BlockParts* parts) {
 
 void TakeApartIq2Xs(const uint8_t* block, BlockParts* parts) {
   parts->d = Half(block);
-  for (int v = 0; v < kBlock / kSigned; ++v) {
+  for (int v = 0; v < kCodebookBlock / kSigned; ++v) {
     const uint16_t both = Half(block + 2 + 2 * v);
     PutIq2(kIq2XsVectors[both & 511], EvenSigns(both >> 9), parts->codes + 8 * v);
   }
@@ -93,7 +93,7 @@ void TakeApartIq2Xs(const uint8_t* block, BlockParts* parts) {
 
 void TakeApartIq2S(const uint8_t* block, BlockParts* parts) {
   parts->d = Half(block);
-  for (int v = 0; v < kBlock / kSigned; ++v) {
+  for (int v = 0; v < kCodebookBlock / kSigned; ++v) {
     const int high = block[66 + v / 4] >> v % 4 * 2 & 3;
     PutIq2(kIq2SVectors[block[2 + v] | high << 8], block[34 + v], parts->codes + 8 * v);
   }
@@ -118,7 +118,7 @@ void TakeApartIq3S(const uint8_t* block, BlockParts* parts) {
   const auto vector = [&](int v) {
     return kIq3SVectors[block[2 + v] | (block[66 + v / 8] >> v % 8 & 1) << 8];
   };
-  for (int v = 0; v < kBlock / kSigned; ++v) {
+  for (int v = 0; v < kCodebookBlock / kSigned; ++v) {
     PutIq3(vector(2 * v), vector(2 * v + 1), kIq3SLevels, block[74 + v], parts->codes + 8 * v);
   }
   for (int i = 0; i < 8; ++i) parts->scales[i] = Odd(Nibble(block + 106, i));
@@ -138,7 +138,7 @@ void TakeApartIq1S(const uint8_t* block, BlockParts* parts) {
 }
 
 void TakeApartIq1M(const uint8_t* block, BlockParts* parts) {
-  for (int v = 0; v < kBlock / kSigned; ++v) {
+  for (int v = 0; v < kCodebookBlock / kSigned; ++v) {
     const int high = Nibble(block + 32, v);
     PutIq1(kIq1Vectors[block[v] | (high & 7) << 8], (high & 8) != 0, parts->codes + 8 * v);
   }

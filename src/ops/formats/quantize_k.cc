@@ -10,7 +10,7 @@ namespace sluice::ops {
 
 namespace {
 
-constexpr int kBlock = 256;
+constexpr int kSuperBlock = 256;
 constexpr int kSubBlocksMax = 16;
 // Candidates for a sub-block's step: the range of its values divided by the number of codes, that
 // number changed by up to one in tenths.
@@ -121,7 +121,7 @@ Line FitScaleAndMinimum(const SubBlock& sub) {
   Line best{0, -low};
   if (!(high > low)) return best;
   float best_error = kInfinity;
-  float q[kBlock];
+  float q[kSuperBlock];
   for (int c = 0; c < kStepCandidates; ++c) {
     const float change = kCandidateStep * static_cast<float>(c - kStepCandidates / 2);
     const Line line = LeastSquares(sub, (sub.high + change) / (high - low), low, q);
@@ -148,7 +148,7 @@ class SuperBlock {
         range_(ScaleRange(format.dtype)),
         low_(static_cast<float>(-format.offset)),
         high_(static_cast<float>((1 << format.bits) - 1 - format.offset)) {
-    for (int i = 0; i < kBlock; ++i) x_[i] = std::isfinite(in[i]) ? in[i] : 0.0f;
+    for (int i = 0; i < kSuperBlock; ++i) x_[i] = std::isfinite(in[i]) ? in[i] : 0.0f;
     for (int i = 0; i < sub_blocks_; ++i) {
       const float* x = x_ + i * format_.sub;
       float squares = 0;
@@ -255,7 +255,7 @@ class SuperBlock {
   // determine them.
   bool FitBlockScales(BlockParts* parts) const {
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
-    for (int e = 0; e < kBlock; ++e) {
+    for (int e = 0; e < kSuperBlock; ++e) {
       const int i = e / format_.sub;
       const double a = static_cast<double>(parts->scales[i]) * (parts->codes[e] - format_.offset);
       const double b = format_.minimum ? -parts->mins[i] : 0.0;
@@ -284,15 +284,15 @@ class SuperBlock {
   const int sub_blocks_;
   const Range range_;
   const float low_, high_;  // of code - offset
-  float x_[kBlock];
-  float weight_[kBlock];
+  float x_[kSuperBlock];
+  float weight_[kSuperBlock];
   Line lines_[kSubBlocksMax];  // each sub-block's own best, before its scales are rounded
 };
 
 }  // namespace
 
 void FitSuperBlock(const BlockFormat& format, const float* in, BlockParts* parts) {
-  CHECK(format.sub_scales && format.block == kBlock, Name(format.dtype));
+  CHECK(format.sub_scales && format.block == kSuperBlock, Name(format.dtype));
   SuperBlock(format, in).Fit(parts);
 }
 

@@ -14,7 +14,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kNameBytesMax = 256;
+constexpr size_t kToolNameBytesMax = 256;
 
 // A tool that the client runs, and of which it sends the name and no schema, since Anthropic's
 // models know it by its type. Other models are told here what it takes.
@@ -80,10 +80,10 @@ std::string RefusalOf(std::string_view type) {
 
 OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
   Fields tool(value, StrCat("tools[", index, "]."));
-  const std::string type = tool.String("type", kNameBytesMax).value_or("custom");
+  const std::string type = tool.String("type", kToolNameBytesMax).value_or("custom");
   const KnownTool* const known = type == "custom" ? nullptr : FindKnown(type);
   if (type != "custom" && known == nullptr) tool.Fail("type", RefusalOf(type));
-  const auto name = tool.String("name", kNameBytesMax);
+  const auto name = tool.String("name", kToolNameBytesMax);
   if (!name || name->empty()) tool.Fail("name", StrCat("tools[", index, "].name is missing"));
   OrderedJson function{{"name", name.value_or("")}};
   if (known == nullptr) {
@@ -114,11 +114,11 @@ void ReadAnthropicTools(Fields* fields, ChatPrompt* chat, Request* request) {
   bool none = false;
   if (const OrderedJson* object = fields->Object("tool_choice")) {
     Fields choice(*object, "tool_choice.");
-    const std::string type = choice.String("type", kNameBytesMax).value_or("");
+    const std::string type = choice.String("type", kToolNameBytesMax).value_or("");
     none = type == "none";
     request->tool_choice.required = type == "any" || type == "tool";
     if (type == "tool") {
-      const auto name = choice.String("name", kNameBytesMax);
+      const auto name = choice.String("name", kToolNameBytesMax);
       if (!name || name->empty()) choice.Fail("name", "tool_choice.name is missing");
       request->tool_choice.tool = name.value_or("");
     } else if (!none && type != "auto" && type != "any") {

@@ -7,7 +7,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
+constexpr size_t kEmbedTextBytesMax = 1u << 30;  // the body's limit is the real one
 constexpr int kDimensionsMax = 1 << 16;
 
 // One text or a list of them.
@@ -17,7 +17,7 @@ std::vector<std::string> ReadTexts(Fields* fields) {
   if (input == nullptr) {
     fields->Fail("input", "input is missing; it must be a text or a list of texts");
   } else if (input->is_string()) {
-    texts.push_back(fields->String("input", kTextBytesMax).value_or(""));
+    texts.push_back(fields->String("input", kEmbedTextBytesMax).value_or(""));
   } else if (const OrderedJson* list = fields->Array("input", kEmbeddingInputsMax)) {
     for (const OrderedJson& text : *list) {
       if (!text.is_string()) {

@@ -15,7 +15,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 512;
+constexpr size_t kBatchTextBytesMax = 512;
 constexpr size_t kMetadataBytesMax = 16u << 10;
 constexpr int64_t kBatchesBytesMax = 64 << 20;
 constexpr int64_t kWindowSeconds = 24 * 3600;  // the only one that OpenAI has
@@ -157,13 +157,13 @@ HttpReply Batches::Create(const HttpRequest& request) {
   batch->like.key_salt = request.key_salt;
   batch->like.key_weight = request.key_weight;
   batch->like.client = request.client;
-  batch->input_id = fields.String("input_file_id", kTextBytesMax).value_or("");
-  batch->endpoint = fields.String("endpoint", kTextBytesMax).value_or("");
+  batch->input_id = fields.String("input_file_id", kBatchTextBytesMax).value_or("");
+  batch->endpoint = fields.String("endpoint", kBatchTextBytesMax).value_or("");
   if (!IsBatchEndpoint(batch->endpoint)) {
     fields.Fail("endpoint", StrCat("endpoint is \"", batch->endpoint.substr(0, 64),
                                    "\"; it must be one of ", BatchEndpoints()));
   }
-  if (fields.String("completion_window", kTextBytesMax) != "24h") {
+  if (fields.String("completion_window", kBatchTextBytesMax) != "24h") {
     fields.Fail("completion_window", "completion_window must be \"24h\"");
   }
   const OrderedJson* metadata = fields.Object("metadata");

@@ -10,8 +10,8 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kNameBytesMax = 256;
-constexpr size_t kTextBytesMax = 64u << 10;
+constexpr size_t kDecisionNameBytesMax = 256;
+constexpr size_t kDecisionTextBytesMax = 64u << 10;
 // Of one token of a prompt with its log-prob, while it waits for the others.
 constexpr int64_t kTokenBytes = 100;
 
@@ -30,12 +30,12 @@ std::string ReadOptions(Fields* fields, const char* list_name, const char* value
     const bool flag =
         value != nullptr && value->is_boolean() && question->kind == Question::Kind::kChoice;
     if (!flag) {
-      const auto text = entry.String(value_name, kTextBytesMax);
+      const auto text = entry.String(value_name, kDecisionTextBytesMax);
       if (!text || text->empty()) {
         entry.Fail(value_name, StrCat(path, list_name, "[", i, "].", value_name, " is missing"));
       }
     }
-    const auto description = entry.String("description", kTextBytesMax);
+    const auto description = entry.String("description", kDecisionTextBytesMax);
     fields->Take(entry.Finish());
     if (!fields->ok()) break;
     const std::string text = flag ? value->dump() : value->get<std::string>();
@@ -55,8 +55,8 @@ std::string ReadQuestion(Fields* fields, const OrderedJson& value, size_t index,
                          Question* question) {
   const std::string path = StrCat("questions[", index, "].");
   Fields entry(value, path);
-  const std::string type = entry.String("type", kNameBytesMax).value_or("");
-  const auto name = entry.String("name", kNameBytesMax);
+  const std::string type = entry.String("type", kDecisionNameBytesMax).value_or("");
+  const auto name = entry.String("name", kDecisionNameBytesMax);
   question->name = name ? OrderedJson(*name) : OrderedJson(nullptr);
   const auto instructions = ReadResponsesText(&entry, "instructions", path);
   if (!instructions || instructions->empty()) {

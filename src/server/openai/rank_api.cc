@@ -10,7 +10,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 16u << 20;
+constexpr size_t kRankedTextBytesMax = 16u << 20;
 constexpr size_t kPairBytesMax = 32u << 20;  // of all pairs, each of which has both its texts
 
 // What Cohere counts as one search.
@@ -154,7 +154,7 @@ Result<RankCall> ParseCohereRerank(std::string_view body, const ModelFacts& mode
   ReadModel(&fields, model);
   RankCall call;
   ReadScorer(&fields, model, &call);
-  std::optional<std::string> query = fields.String("query", kTextBytesMax);
+  std::optional<std::string> query = fields.String("query", kRankedTextBytesMax);
   if (!query || query->empty())
     fields.Fail("query", "query is missing or empty; it must be the text to search for");
   const OrderedJson* documents = fields.Any("documents");

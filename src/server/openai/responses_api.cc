@@ -9,8 +9,8 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kNameBytesMax = 256;
+constexpr size_t kResponseTextBytesMax = 1u << 30;  // the body's limit is the real one
+constexpr size_t kResponseNameBytesMax = 256;
 constexpr size_t kItemsMax = kMessagesMax;
 constexpr size_t kIncludesMax = 16;
 // Of a conversation that goes on from stored ones.
@@ -74,7 +74,7 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
   std::string joined;
   for (size_t i = 0; i < list->size() && item->ok(); ++i) {
     Fields part((*list)[i], StrCat(path, name, "[", i, "]."));
-    const std::string type = part.String("type", kNameBytesMax).value_or("");
+    const std::string type = part.String("type", kResponseNameBytesMax).value_or("");
     const bool refusal = type == "refusal", json = type == "input_json";
     if (!refusal && !json && type != "input_text" && type != "output_text" && type != "text" &&
         type != "reasoning_text" && type != "summary_text") {
@@ -82,8 +82,9 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
                                "\" is not supported by this version; send input_text"));
     }
     const OrderedJson* data = json ? part.Any("data") : nullptr;
-    const auto text = data != nullptr ? DumpJson(*data)
-                                      : part.String(refusal ? "refusal" : "text", kTextBytesMax);
+    const auto text = data != nullptr
+                          ? DumpJson(*data)
+                          : part.String(refusal ? "refusal" : "text", kResponseTextBytesMax);
     if (!text) part.Fail("text", "a part of content has no text");
     ReadAccepted(&part, FieldPlace::kResponsesPart);
     if (i > 0) joined += '\n';
@@ -96,7 +97,7 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
 namespace {
 
 void ReadMessageItem(Fields* item, const std::string& path, Conversation* conversation) {
-  const std::string role = item->String("role", kNameBytesMax).value_or("");
+  const std::string role = item->String("role", kResponseNameBytesMax).value_or("");
   if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
     item->Fail("role", StrCat(path, "role is \"", role.substr(0, 64),
                               "\"; it must be user, assistant, system or developer"));
@@ -112,9 +113,9 @@ void ReadMessageItem(Fields* item, const std::string& path, Conversation* conver
 }
 
 void ReadCallItem(Fields* item, const std::string& path, Conversation* conversation) {
-  const auto id = item->String("call_id", kNameBytesMax);
-  const auto name = item->String("name", kNameBytesMax);
-  const auto arguments = item->String("arguments", kTextBytesMax);
+  const auto id = item->String("call_id", kResponseNameBytesMax);
+  const auto name = item->String("name", kResponseNameBytesMax);
+  const auto arguments = item->String("arguments", kResponseTextBytesMax);
   if (!id) item->Fail("call_id", StrCat(path, "call_id is missing"));
   if (!name || name->empty()) item->Fail("name", StrCat(path, "name is missing"));
   if (!arguments) item->Fail("arguments", StrCat(path, "arguments is missing; send JSON text"));
@@ -130,13 +131,13 @@ void ReadCallItem(Fields* item, const std::string& path, Conversation* conversat
 void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversation* conversation) {
   const std::string path = StrCat("input[", index, "].");
   Fields item(value, path);
-  const std::string type = item.String("type", kNameBytesMax).value_or("message");
+  const std::string type = item.String("type", kResponseNameBytesMax).value_or("message");
   if (type == "message") {
     ReadMessageItem(&item, path, conversation);
   } else if (type == "function_call") {
     ReadCallItem(&item, path, conversation);
   } else if (type == "function_call_output") {
-    const auto id = item.String("call_id", kNameBytesMax);
+    const auto id = item.String("call_id", kResponseNameBytesMax);
     const auto output = ReadResponsesText(&item, "output", path);
     if (!id) item.Fail("call_id", StrCat(path, "call_id is missing"));
     if (!output) item.Fail("output", StrCat(path, "output is missing; send text or text parts"));
@@ -146,7 +147,7 @@ void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversati
   } else if (type == "reasoning") {
     const auto summary = ReadResponsesText(&item, "summary", path);
     const auto content = ReadResponsesText(&item, "content", path);
-    item.String("encrypted_content", kTextBytesMax);  // nobody here can read it
+    item.String("encrypted_content", kResponseTextBytesMax);  // nobody here can read it
     const std::string text = content ? *content : summary.value_or("");
     if (item.ok() && !text.empty()) conversation->AddThinking(text);
   } else {
@@ -160,7 +161,7 @@ void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversati
 
 // The conversation that the input goes on from.
 OrderedJson ReadPrevious(Fields* fields, const ResponseFinder& find) {
-  const auto id = fields->String("previous_response_id", kNameBytesMax);
+  const auto id = fields->String("previous_response_id", kResponseNameBytesMax);
   if (!id) return OrderedJson::array();
   const auto stored = find(*id);
   if (stored == nullptr) {
@@ -208,12 +209,12 @@ OrderedJson ReadTools(Fields* fields, ResponsesCall* call) {
   for (size_t i = 0; i < tools->size() && fields->ok(); ++i) {
     const std::string path = StrCat("tools[", i, "]");
     Fields tool((*tools)[i], path + ".");
-    const std::string type = tool.String("type", kNameBytesMax).value_or("");
+    const std::string type = tool.String("type", kResponseNameBytesMax).value_or("");
     if (type != "function") {
       tool.Fail("type", StrCat(path, ".type is \"", type.substr(0, 64),
                                "\"; this server has no tools of its own: send function"));
     }
-    const auto name = tool.String("name", kNameBytesMax);
+    const auto name = tool.String("name", kResponseNameBytesMax);
     if (!name || name->empty()) tool.Fail("name", path + ".name is missing");
     OrderedJson function{{"name", name.value_or("")}};
     if (auto text = tool.String("description", kToolBytesMax)) function["description"] = *text;
@@ -237,7 +238,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
   call->shown["reasoning"] = OrderedJson{{"effort", nullptr}, {"summary", nullptr}};
   if (const OrderedJson* object = fields->Object("reasoning")) {
     Fields reasoning(*object, "reasoning.");
-    if (const auto effort = reasoning.String("effort", kNameBytesMax)) {
+    if (const auto effort = reasoning.String("effort", kResponseNameBytesMax)) {
       kwargs["reasoning_effort"] = *effort;
       if (*effort == "none") kwargs["enable_thinking"] = kwargs["thinking"] = false;
       call->shown["reasoning"]["effort"] = *effort;
@@ -251,7 +252,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
     ReadFlatFormat(&text, "text.", request);
     if (request->grammar.kind != Grammar::Kind::kNone) call->call.grammar_field = "text.format";
     if (const OrderedJson* format = text.Object("format")) call->shown["text"]["format"] = *format;
-    if (const auto verbosity = text.String("verbosity", kNameBytesMax)) {
+    if (const auto verbosity = text.String("verbosity", kResponseNameBytesMax)) {
       kwargs["verbosity"] = *verbosity;
       call->shown["text"]["verbosity"] = *verbosity;
     }
@@ -303,7 +304,7 @@ ChatPrompt ReadPrompt(Fields* fields, const ResponseFinder& find, ResponsesCall*
   }
   ChatPrompt chat;
   chat.adapt_history = true;
-  const auto instructions = fields->String("instructions", kTextBytesMax);
+  const auto instructions = fields->String("instructions", kResponseTextBytesMax);
   call->shown["instructions"] = instructions ? OrderedJson(*instructions) : OrderedJson(nullptr);
   if (instructions && !instructions->empty()) {
     messages.insert(messages.begin(), OrderedJson{{"role", "system"}, {"content", *instructions}});

@@ -5,7 +5,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kPaths = R"json(
+constexpr const char* kAnthropicPaths = R"json(
     "/v1/messages": {"post": {"summary": "Answers a conversation, in Anthropic's form",
       @timed@
       "requestBody": {"required": true, "content": {"application/json": {
@@ -66,7 +66,7 @@ constexpr const char* kMessagesOnly = R"json(,
         "resume_seconds": {"type": "integer", "minimum": 1, "maximum": @resume_seconds_max@,
           "description": "Of a stream: it goes on so long without its client, which may come back to GET /v1/streams"})json";
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kAnthropicSchemas = R"json(
     "AnthropicText": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": @parts_max@,
       "items": {"type": "object", "required": ["type", "text"], "additionalProperties": false,
         "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"},
@@ -99,7 +99,7 @@ constexpr const char* kSchemas = R"json(
         "cache_creation_input_tokens": {"type": "integer"},
         "cache_read_input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}}}}})json";
 
-std::string Body(const char* name, const std::string& fields) {
+std::string AnthropicBody(const char* name, const std::string& fields) {
   return StrCat(",\n    \"", name,
                 "\": {\"type\": \"object\", \"required\": [\"messages\"], "
                 "\"additionalProperties\": false, \"properties\": {",
@@ -109,9 +109,10 @@ std::string Body(const char* name, const std::string& fields) {
 }  // namespace
 
 OpenApiPart AnthropicPart() {
-  return {kPaths,
-          StrCat(kSchemas, Body("CountTokensRequest", kPromptFields),
-                 Body("MessagesRequest", StrCat("@sampling@", kPromptFields, kMessagesOnly)))};
+  return {
+      kAnthropicPaths,
+      StrCat(kAnthropicSchemas, AnthropicBody("CountTokensRequest", kPromptFields),
+             AnthropicBody("MessagesRequest", StrCat("@sampling@", kPromptFields, kMessagesOnly)))};
 }
 
 }  // namespace sluice::server

@@ -4,7 +4,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kPaths = R"json(
+constexpr const char* kBatchesPaths = R"json(
     "/v1/files": {
       "post": {"summary": "Keeps a file of lines for a batch", "requestBody": {"required": true,
         "content": {"multipart/form-data": {"schema": {"type": "object",
@@ -58,7 +58,7 @@ constexpr const char* kPaths = R"json(
         {"description": "Done", "content": {"application/json":
           {"schema": {"$ref": "#/components/schemas/Batch"}}}}, @errors@}}})json";
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kBatchesSchemas = R"json(
     "File": {"type": "object", "properties": {"id": {"type": "string"},
       "object": {"enum": ["file"]}, "bytes": {"type": "integer"},
       "created_at": {"type": "integer"}, "expires_at": {"type": "integer"},
@@ -88,6 +88,6 @@ constexpr const char* kSchemas = R"json(
 
 }  // namespace
 
-OpenApiPart BatchesPart() { return {kPaths, kSchemas}; }
+OpenApiPart BatchesPart() { return {kBatchesPaths, kBatchesSchemas}; }
 
 }  // namespace sluice::server

@@ -23,7 +23,7 @@ constexpr const char* kInfillFields = R"json(
             "text": {"type": "string"}}}},
         "prompt": {"type": "string", "description": "What the middle begins with"})json";
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kLlamaSchemas = R"json(
     "LlamaAnswer": {"type": "object", "properties": {"index": {"type": "integer"},
       "content": {"type": "string"}, "tokens": {"type": "array", "items": {"type": "integer"}},
       "id_slot": {"type": "integer"}, "stop": {"type": "boolean"}, "model": {"type": "string"},
@@ -33,13 +33,13 @@ constexpr const char* kSchemas = R"json(
       "stop_type": {"enum": ["eos", "word", "limit"]}, "stopping_word": {"type": "string"},
       "timings": {"type": "object"}}})json";
 
-std::string Body(const char* name, const std::string& fields) {
+std::string LlamaBody(const char* name, const std::string& fields) {
   return StrCat(",\n    \"", name,
                 "\": {\"type\": \"object\", \"additionalProperties\": false, \"properties\": {",
                 fields, "}}");
 }
 
-std::string Post(const char* path, const char* summary, const char* body) {
+std::string LlamaPost(const char* path, const char* summary, const char* body) {
   return StrCat("\n    \"", path, "\": {\"post\": {\"summary\": \"", summary,
                 R"(", @timed@"requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/)",
@@ -48,7 +48,7 @@ std::string Post(const char* path, const char* summary, const char* body) {
         "text/event-stream": {"schema": {"type": "string"}}}}, @errors@}}})");
 }
 
-std::string Get(const char* path, const char* summary) {
+std::string LlamaGet(const char* path, const char* summary) {
   return StrCat(",\n    \"", path, "\": {\"get\": {\"summary\": \"", summary,
                 R"(", @of_model@"responses": {"200": {"description": "Done", "content": {
         "application/json": {"schema": {}}}}, @errors@}}})");
@@ -57,16 +57,16 @@ std::string Get(const char* path, const char* summary) {
 }  // namespace
 
 OpenApiPart LlamaPart(const std::string& shared_fields) {
-  return {
-      StrCat(
-          Post("/completion", "Goes on with a text, in llama.cpp's form", "LlamaCompletionRequest"),
-          ",", Post("/completions", "The same", "LlamaCompletionRequest"), ",",
-          Post("/infill", "Fills a gap between two texts", "InfillRequest"),
-          Get("/props", "What the server serves"), Get("/slots", "The places of running requests")),
-      StrCat(
-          kSchemas,
-          Body("LlamaCompletionRequest", StrCat(shared_fields, kCommonFields, kCompletionFields)),
-          Body("InfillRequest", StrCat(shared_fields, kCommonFields, kInfillFields)))};
+  return {StrCat(LlamaPost("/completion", "Goes on with a text, in llama.cpp's form",
+                           "LlamaCompletionRequest"),
+                 ",", LlamaPost("/completions", "The same", "LlamaCompletionRequest"), ",",
+                 LlamaPost("/infill", "Fills a gap between two texts", "InfillRequest"),
+                 LlamaGet("/props", "What the server serves"),
+                 LlamaGet("/slots", "The places of running requests")),
+          StrCat(kLlamaSchemas,
+                 LlamaBody("LlamaCompletionRequest",
+                           StrCat(shared_fields, kCommonFields, kCompletionFields)),
+                 LlamaBody("InfillRequest", StrCat(shared_fields, kCommonFields, kInfillFields)))};
 }
 
 }  // namespace sluice::server

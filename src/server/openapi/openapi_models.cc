@@ -4,7 +4,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kPaths = R"json(
+constexpr const char* kModelsPaths = R"json(
     "/v1/models/{model}/load": {
       "parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}],
       "post": {"summary": "Load a model; answered when it is loaded",
@@ -42,7 +42,7 @@ constexpr const char* kPaths = R"json(
       "responses": {"200": {"description": "It is unloaded", "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/ModelChanged"}}}}, @errors@}}})json";
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kModelsSchemas = R"json(
     "ExpertLoads": {"type": "object", "properties": {"experts": {"type": "integer"},
       "half_life_s": {"type": "number"}, "choices": {"type": "integer"},
       "imbalance": {"type": "number"},
@@ -84,6 +84,6 @@ constexpr const char* kSchemas = R"json(
 
 }  // namespace
 
-OpenApiPart ModelsPart() { return {kPaths, kSchemas}; }
+OpenApiPart ModelsPart() { return {kModelsPaths, kModelsSchemas}; }
 
 }  // namespace sluice::server

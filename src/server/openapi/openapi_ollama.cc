@@ -5,7 +5,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kOllamaSchemas = R"json(
     "OllamaError": {"type": "object", "properties": {"error": {"type": "string"}}},
     "OllamaOptions": {"type": "object", "additionalProperties": false, "properties": {@sampling@
       "seed": {"type": "integer", "description": "-1: drawn"},
@@ -40,7 +40,7 @@ constexpr const char* kSchemas = R"json(
       "verbose": {"type": "boolean", "description": "Without effect"}}})json";
 
 // Of both bodies that generate.
-constexpr const char* kCommonFields = R"json(
+constexpr const char* kOllamaCommonFields = R"json(
       "model": {"type": "string", "description": "The served name, with or without :latest"},
       "stream": {"type": "boolean", "default": true},
       "options": {"$ref": "#/components/schemas/OllamaOptions"},
@@ -54,7 +54,7 @@ constexpr const char* kCommonFields = R"json(
         "description": "How long the model stays loaded when nobody asks for it, in seconds or as a duration (5m); below 0: for ever, 0: it is unloaded. Heeded where there are several models, from who may unload them"},
       @accepted_ollama_request@,)json";
 
-constexpr const char* kChatFields = R"json(
+constexpr const char* kOllamaChatFields = R"json(
       "messages": {"type": "array", "maxItems": @messages_max@,
         "items": {"$ref": "#/components/schemas/OllamaMessage"}},
       "tools": {"type": "array", "maxItems": @tools_max@, "items": {"type": "object"}})json";
@@ -78,14 +78,14 @@ constexpr const char* kEmbedSchema = R"json(,
           "properties": {"repeat_last_n": {"type": "integer", "minimum": -1},
             @accepted_ollama_options@}}}})json";
 
-std::string Body(const char* name, const char* fields) {
+std::string OllamaBody(const char* name, const char* fields) {
   return StrCat(",\n    \"", name,
                 "\": {\"type\": \"object\", \"additionalProperties\": false, \"properties\": {",
-                kCommonFields, fields, "}}");
+                kOllamaCommonFields, fields, "}}");
 }
 
-std::string Post(const char* path, const char* summary, const char* body, const char* content,
-                 const char* parameters = "@timed@") {
+std::string OllamaPost(const char* path, const char* summary, const char* body, const char* content,
+                       const char* parameters = "@timed@") {
   return StrCat("\n    \"", path, "\": {\"post\": {\"summary\": \"", summary, "\", ", parameters,
                 R"("requestBody": {"required": true, "content": {"application/json": {
         "schema": {"$ref": "#/components/schemas/)",
@@ -93,7 +93,7 @@ std::string Post(const char* path, const char* summary, const char* body, const 
                 content, "}}, @ollama_errors@}}}");
 }
 
-std::string Get(const char* path, const char* summary) {
+std::string OllamaGet(const char* path, const char* summary) {
   return StrCat(",\n    \"", path, "\": {\"get\": {\"summary\": \"", summary,
                 R"(", "responses": {"200": {"description": "Done", "content": {
         "application/json": {"schema": {"type": "object"}}}}, @ollama_errors@}}})");
@@ -106,19 +106,21 @@ OpenApiPart OllamaPart() {
       R"("application/json": {"schema": {"$ref": "#/components/schemas/OllamaAnswer"}},
         "application/x-ndjson": {"schema": {"$ref": "#/components/schemas/OllamaAnswer"}})";
   constexpr const char* kObject = R"("application/json": {"schema": {"type": "object"}})";
-  return {StrCat(Post("/api/chat", "Answers a conversation, in Ollama's form", "OllamaChatRequest",
-                      kAnswer),
-                 ",",
-                 Post("/api/generate", "Answers a prompt, or goes on with it",
-                      "OllamaGenerateRequest", kAnswer),
-                 ",",
-                 Post("/api/embed", "Turns texts into vectors, by a model that embeds",
-                      "OllamaEmbedRequest", kObject),
-                 ",", Post("/api/show", "What the model is", "OllamaShowRequest", kObject, ""),
-                 Get("/api/tags", "The models served, in Ollama's form"),
-                 Get("/api/ps", "The models loaded"), Get("/api/version", "The server's version")),
-          StrCat(kSchemas, kEmbedSchema, Body("OllamaChatRequest", kChatFields),
-                 Body("OllamaGenerateRequest", kGenerateFields))};
+  return {
+      StrCat(OllamaPost("/api/chat", "Answers a conversation, in Ollama's form",
+                        "OllamaChatRequest", kAnswer),
+             ",",
+             OllamaPost("/api/generate", "Answers a prompt, or goes on with it",
+                        "OllamaGenerateRequest", kAnswer),
+             ",",
+             OllamaPost("/api/embed", "Turns texts into vectors, by a model that embeds",
+                        "OllamaEmbedRequest", kObject),
+             ",", OllamaPost("/api/show", "What the model is", "OllamaShowRequest", kObject, ""),
+             OllamaGet("/api/tags", "The models served, in Ollama's form"),
+             OllamaGet("/api/ps", "The models loaded"),
+             OllamaGet("/api/version", "The server's version")),
+      StrCat(kOllamaSchemas, kEmbedSchema, OllamaBody("OllamaChatRequest", kOllamaChatFields),
+             OllamaBody("OllamaGenerateRequest", kGenerateFields))};
 }
 
 }  // namespace sluice::server

@@ -7,7 +7,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kPaths = R"json(
+constexpr const char* kProfilePaths = R"json(
     "/admin/profile": {
       "post": {"summary": "A trace of the next steps, as ui.perfetto.dev shows it; takes an admin's key",
         "requestBody": {"content": {"application/json": {
@@ -28,7 +28,7 @@ std::string OrderPath(const char* order, const char* summary, const char* proper
           @errors@}}})json");
 }
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kProfileSchemas = R"json(
     "EngineOrder": {"type": "object", "additionalProperties": false, "properties": {
       "model": {"type": "string"}}},
     "ProfileRequest": {"type": "object", "additionalProperties": false, "properties": {
@@ -39,14 +39,14 @@ constexpr const char* kSchemas = R"json(
 }  // namespace
 
 OpenApiPart ProfilePart() {
-  return {StrCat(kPaths,
+  return {StrCat(kProfilePaths,
                  OrderPath("pause", "Let running requests keep their place and step no more", ""),
                  OrderPath("resume", "Step again after a pause", ""),
                  OrderPath("drain", "Take no new requests, for good; those that run go on",
                            R"json(, "running": {"type": "integer"})json"),
                  OrderPath("cache_flush", "Forget all cached prefixes",
                            R"json(, "blocks": {"type": "integer"})json")),
-          kSchemas};
+          kProfileSchemas};
 }
 
 }  // namespace sluice::server

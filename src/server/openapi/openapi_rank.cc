@@ -19,7 +19,7 @@ std::string Path(const char* path, const char* summary, const char* request, con
                 answer, R"json("}}}}, )json", errors, "}}}");
 }
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kRankSchemas = R"json(
     "RerankRequest": {"type": "object", "required": ["query", "documents"], "additionalProperties": false,
       "properties": {"model": {"type": "string"},
         "query": {"oneOf": [{"type": "string", "minLength": 1},
@@ -83,7 +83,7 @@ OpenApiPart RankPart() {
              ",", Path("/v1/score", "How near texts are to others", "ScoreRequest", "Scores"), ",",
              Path("/v1/classify", "Gives each text a label, by a model that classifies",
                   "ClassifyRequest", "Classes")),
-      kSchemas};
+      kRankSchemas};
 }
 
 }  // namespace sluice::server

@@ -4,7 +4,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kPaths = R"json(
+constexpr const char* kResponsesPaths = R"json(
     "/v1/responses": {"post": {"summary": "Answers a conversation, in the form of responses",
       @timed@
       "requestBody": {"required": true, "content": {"application/json": {
@@ -36,7 +36,7 @@ constexpr const char* kPaths = R"json(
           "answers": {"type": "array", "items": {"type": "object"}},
           "usage": {"type": "object"}}}}}}, @errors@}}})json";
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kResponsesSchemas = R"json(
     "ResponsesText": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": @parts_max@,
       "items": {"type": "object", "required": ["type"], "additionalProperties": false,
         "properties": {
@@ -119,6 +119,6 @@ constexpr const char* kSchemas = R"json(
 
 }  // namespace
 
-OpenApiPart ResponsesPart() { return {kPaths, kSchemas}; }
+OpenApiPart ResponsesPart() { return {kResponsesPaths, kResponsesSchemas}; }
 
 }  // namespace sluice::server

@@ -4,7 +4,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kPaths = R"json(
+constexpr const char* kTimelinePaths = R"json(
     "/v1/requests/events": {
       "get": {"summary": "A stream of events: the requests of the last minute, of this key or of all for an admin",
         "responses": {"200": {"description": "An event at once, and one for each change",
@@ -17,7 +17,7 @@ constexpr const char* kPaths = R"json(
         "responses": {"200": {"description": "Done", "content": {"application/json": {
           "schema": {"$ref": "#/components/schemas/Timelines"}}}}, @errors@}}})json";
 
-constexpr const char* kSchemas = R"json(
+constexpr const char* kTimelineSchemas = R"json(
     "LiveEvent": {"type": "object", "properties": {"now_ms": {"type": "integer"},
       "live": {"type": "object", "properties": {
         "requests": {"type": "array", "items": {"type": "object", "properties": {
@@ -47,6 +47,6 @@ constexpr const char* kSchemas = R"json(
 
 }  // namespace
 
-OpenApiPart TimelinePart() { return {kPaths, kSchemas}; }
+OpenApiPart TimelinePart() { return {kTimelinePaths, kTimelineSchemas}; }
 
 }  // namespace sluice::server

@@ -14,7 +14,7 @@ using GrammarImpl = xgrammar::Grammar::Impl;
 using Mask = xgrammar::AdaptiveTokenMask;
 using Bitset = xgrammar::DynamicBitset;
 
-class Writer {
+class RuleWriter {
  public:
   template <class Value>
   void Put(const Value& value) {
@@ -87,7 +87,7 @@ void VisitMembers(Visit&& visit) {
   });
 }
 
-void PutGrammar(const GrammarImpl& grammar, Writer* writer) {
+void PutGrammar(const GrammarImpl& grammar, RuleWriter* writer) {
   picojson::object json;
   VisitMembers([&](auto member, const char* name) {
     json[name] = xgrammar::AutoSerializeJSONValue(grammar.*member);
@@ -129,7 +129,7 @@ std::optional<xgrammar::Grammar> GetGrammar(Reader* reader) {
   return xgrammar::Grammar(std::move(grammar));
 }
 
-void PutMask(const Mask& mask, Writer* writer) {
+void PutMask(const Mask& mask, RuleWriter* writer) {
   writer->Put(mask.store_type);
   writer->PutInts(mask.accepted_indices);
   writer->PutInts(mask.rejected_indices);
@@ -160,7 +160,7 @@ Mask GetMask(Reader* reader) {
 }  // namespace
 
 std::string WriteVocabulary(std::span<const std::string> pieces, std::span<const int32_t> end_ids) {
-  Writer writer;
+  RuleWriter writer;
   writer.PutInts(end_ids);
   writer.Put(static_cast<uint32_t>(pieces.size()));
   for (const std::string& piece : pieces) writer.PutText(piece);
@@ -184,7 +184,7 @@ size_t EmptyRules(const xgrammar::CompiledGrammar& compiled) {
 }
 
 std::string WriteCompiled(const xgrammar::CompiledGrammar& compiled) {
-  Writer writer;
+  RuleWriter writer;
   PutGrammar(*compiled->grammar.ImplPtr(), &writer);
   const Masks& masks = compiled->adaptive_token_mask_cache;
   writer.Put(static_cast<uint32_t>(masks.size()));

@@ -69,7 +69,7 @@ Value StringFilter(Runtime& runtime, const Value& self, const Bound&) {
   return SoftString(runtime, self);
 }
 
-constexpr Builtin kFilters[] = {
+constexpr Builtin kTextFilters[] = {
     {"capitalize", MapCase<Capitalize>},
     {"e", EscapeFilter},
     {"escape", EscapeFilter},
@@ -136,7 +136,7 @@ Value Replace(Runtime& runtime, const Value& self, const Bound& bound) {
                         self.markup());
 }
 
-Value Join(Runtime& runtime, const Value& self, const Bound& bound) {
+Value JoinText(Runtime& runtime, const Value& self, const Bound& bound) {
   TextBuilder out(runtime);
   bool first = true;
   for (const Value& item : Collect(runtime, bound[0])) {
@@ -207,7 +207,7 @@ constexpr Builtin kMethods[] = {
     {"capitalize", MapCase<Capitalize>},
     {"endswith", StartsOrEnds<true>, {"suffix"}, 1},
     {"format", Format, {}, kAnyArguments},
-    {"join", Join, {"iterable"}, 1},
+    {"join", JoinText, {"iterable"}, 1},
     {"lower", MapCase<ToLower>},
     {"lstrip", Strip<true, false>, {"chars"}},
     {"replace", Replace, {"old", "new", "count"}, 2},
@@ -223,7 +223,7 @@ constexpr Builtin kMethods[] = {
 
 }  // namespace
 
-Builtins TextFilters() { return kFilters; }
+Builtins TextFilters() { return kTextFilters; }
 Builtins StringMethods() { return kMethods; }
 
 }  // namespace sluice::text::jinja

@@ -3,10 +3,10 @@
 #include <random>
 #include <utility>
 
+#include "text/output/white_space.h"
+
 namespace sluice::text {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n";
 
 ToolCallDelta* CallOf(int index, TextDelta* delta) {
   if (delta->tool_calls.empty() || delta->tool_calls.back().index != index) {

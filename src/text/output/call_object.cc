@@ -1,13 +1,12 @@
 #include "text/output/call_object.h"
 
 #include "base/json.h"
+#include "text/output/white_space.h"
 
 namespace sluice::text {
 namespace {
 
 constexpr size_t kKeyBytesMax = 64;
-
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 }  // namespace
 

@@ -1,13 +1,13 @@
 #include "text/output/gemma_calls.h"
 
 #include "text/output/json_text.h"
+#include "text/output/white_space.h"
 
 namespace sluice::text {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
-constexpr size_t kWordBytesMax = 256;
-constexpr size_t kDepthMax = 64;
+constexpr size_t kGemmaWordBytesMax = 256;
+constexpr size_t kGemmaDepthMax = 64;
 
 }  // namespace
 
@@ -46,8 +46,8 @@ bool GemmaCalls::StepName(AnswerParts* parts, TextDelta* delta) {
   const std::string_view rest = pending_.rest();
   const size_t end = rest.find_first_of(" \t\r\n<>()\"{");
   const bool longer = end == std::string_view::npos;
-  if (longer && rest.size() <= kWordBytesMax) return false;
-  if (longer || end == 0 || end > kWordBytesMax || rest[end] != '{') {
+  if (longer && rest.size() <= kGemmaWordBytesMax) return false;
+  if (longer || end == 0 || end > kGemmaWordBytesMax || rest[end] != '{') {
     parts->Text(form_.begin, delta);
     state_ = State::kProse;
     return true;
@@ -119,7 +119,7 @@ bool GemmaCalls::StepValue(AnswerParts* parts, TextDelta* delta) {
   const char c = rest[0];
   const bool opens = c == '{' || c == '[';
   // A call in which a mark stands where none can, or that is nested too deeply, ends here.
-  if (ends == Match::kYes || (opens && open_.size() >= kDepthMax)) {
+  if (ends == Match::kYes || (opens && open_.size() >= kGemmaDepthMax)) {
     parts->EndCall(delta);
     state_ = State::kProse;
     return true;

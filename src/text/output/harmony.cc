@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <array>
 
+#include "text/output/white_space.h"
+
 namespace sluice::text {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kMessage = "<|message|>", kChannel = "<|channel|>";
 constexpr std::array<std::string_view, 5> kEnds = {"<|end|>", "<|call|>", "<|return|>", "<|start|>",
                                                    kChannel};
 // What a header begins with, behind white space.
 constexpr std::array<std::string_view, 4> kHeaderBegins = {kChannel, "<|start|>", "to=", kMessage};
-constexpr size_t kHeaderBytesMax = 256;
+constexpr size_t kHarmonyHeaderBytesMax = 256;
 
 // The word of `header` behind `mark`, up to white space or another mark.
 std::string_view WordBehind(std::string_view header, std::string_view mark) {
@@ -54,7 +55,7 @@ bool Harmony::StepHeader(AnswerParts* parts, TextDelta* delta) {
   const Match match = MatchAny(rest.substr(space));
   if (match == Match::kPerhaps && space <= kHeldSpaceMax) return false;
   const MarkerHit hit = FindMarker(rest, std::span(&kMessage, 1));
-  const bool fits = hit.at <= kHeaderBytesMax && space <= kHeldSpaceMax;
+  const bool fits = hit.at <= kHarmonyHeaderBytesMax && space <= kHeldSpaceMax;
   if (match == Match::kYes && fits) {
     if (hit.marker < 0) return false;
     BeginBody(rest.substr(0, hit.at), parts, delta);

@@ -2,13 +2,12 @@
 
 #include <utility>
 
+#include "text/output/white_space.h"
+
 namespace sluice::text {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
 constexpr size_t kHeaderBytesMax = 256;
-
-bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
 
 }  // namespace
 

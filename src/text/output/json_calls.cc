@@ -2,12 +2,13 @@
 
 #include <utility>
 
+#include "text/output/white_space.h"
+
 namespace sluice::text {
 namespace {
 
 // Of a list, and what models put between objects without one.
 constexpr std::string_view kBetweenObjects = " \t\r\n,;[]";
-constexpr std::string_view kSpace = " \t\r\n";
 
 }  // namespace
 

@@ -1,16 +1,15 @@
 #include "text/output/pythonic_calls.h"
 
 #include "text/output/json_text.h"
+#include "text/output/white_space.h"
 
 namespace sluice::text {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kBetweenCalls = " \t\r\n,;[]";
 constexpr size_t kWordBytesMax = 256;
-constexpr int kDepthMax = 64;
+constexpr int kPythonicDepthMax = 64;
 
-bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
 bool IsNameByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '-';
@@ -71,7 +70,7 @@ PythonLiteral::Step PythonLiteral::Add(char c, std::string* json) {
   }
   depth_ += opens ? 1 : closes ? -1 : 0;
   *json += c == '(' ? '[' : c == ')' ? ']' : c;
-  return depth_ > kDepthMax ? Step::kBroken : Step::kTaken;
+  return depth_ > kPythonicDepthMax ? Step::kBroken : Step::kTaken;
 }
 
 void PythonicCalls::Finish(AnswerParts* parts, TextDelta* delta) {

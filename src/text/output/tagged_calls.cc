@@ -7,16 +7,14 @@
 #include "base/json.h"
 #include "base/str_cat.h"
 #include "text/output/json_text.h"
+#include "text/output/white_space.h"
 
 namespace sluice::text {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
-constexpr size_t kNameBytesMax = 256;
+constexpr size_t kTagBytesMax = 256;
 // Of a value that may be JSON and is judged as a whole; a longer one is a text.
 constexpr size_t kJudgedBytesMax = 256u << 10;
-
-bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
 
 // NAME of `NAME`, `NAME"` and `NAME" attribute="..."`.
 std::string_view BeforeQuote(std::string_view head) { return head.substr(0, head.find('"')); }
@@ -102,7 +100,7 @@ bool TaggedCalls::StepName(AnswerParts* parts, TextDelta* delta) {
   const MarkerHit hit = FindMarker(rest, ends);
   const std::string_view name = BeforeQuote(rest.substr(0, hit.at));
   const bool is_name =
-      name.find_first_of(" \t\r\n<>{}") == std::string_view::npos && hit.at <= kNameBytesMax;
+      name.find_first_of(" \t\r\n<>{}") == std::string_view::npos && hit.at <= kTagBytesMax;
   if (is_name && hit.marker < 0) return false;
   if (!is_name || name.empty() || (bare_ && !schemas_.Has(name))) {
     GiveBack(parts, delta);
@@ -144,8 +142,8 @@ bool TaggedCalls::StepArguments(AnswerParts* parts, TextDelta* delta) {
 bool TaggedCalls::StepKey(AnswerParts* parts, TextDelta* delta) {
   const std::string_view rest = pending_.rest();
   const MarkerHit hit = FindMarker(rest, std::span(&form_.key_end, 1));
-  if (hit.marker < 0 && rest.size() <= kNameBytesMax) return false;
-  if (hit.marker < 0 || hit.at > kNameBytesMax) {
+  if (hit.marker < 0 && rest.size() <= kTagBytesMax) return false;
+  if (hit.marker < 0 || hit.at > kTagBytesMax) {
     EndCall(parts, delta);
     state_ = State::kProse;
     return true;
