@@ -3,6 +3,8 @@
 # by its path from src/, so that a clone elsewhere has the same files for the compiler cache. The CPU's
 # kernels are compiled file by file, since they have instruction sets of their own, and so is the build with
 # Clang, which shows that each file includes what it needs.
+# A folder's files, and its tests, share one unnamed namespace then: what two of them declare there needs two
+# names, also others than those of the folder's headers, which it would hide from its neighbours.
 function(sluice_units out id sources alone)
   if(SLUICE_FUZZ OR id MATCHES "^backend_(cpu|cuda)")
     set(${out} ${sources} PARENT_SCOPE)
@@ -110,6 +112,7 @@ function(sluice_folder name)
   endif()
   list(APPEND ARG_TEST_DEPENDS base/fixture)
   if(SLUICE_TESTS AND tests AND name MATCHES "${SLUICE_UNIT_TESTS}")
+    sluice_units(tests ${id}_test "${tests}" "")
     add_executable(${target}_test ${tests})
     target_link_libraries(${target}_test PRIVATE ${target} sluice_flags GTest::gmock GTest::gtest_main)
     foreach(dependency ${ARG_TEST_DEPENDS})

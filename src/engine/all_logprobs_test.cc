@@ -12,14 +12,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
-
 struct Told {
   std::shared_ptr<Answer> answer;
   std::vector<TokenInfo> tokens;
 };
 
-Told Ask(Engine& engine, Request request, Distribution which) {
+Told AskFor(Engine& engine, Request request, Distribution which) {
   request.all_logprobs = which;
   Told told;
   auto [answer, sink] = Answer::Make();
@@ -51,9 +49,9 @@ Request Sampled() {
 TEST(AllLogprobs, RawOnesAreTheModelsWhateverTheFilters) {
   const auto engine = OpenTiny(TinyOptions());
   Request request = Sampled();
-  const auto plain = sluice::engine::Ask(*engine, request);
+  const auto plain = Ask(*engine, request);
   request.logprobs = 4;
-  const Told told = Ask(*engine, request, Distribution::kRaw);
+  const Told told = AskFor(*engine, request, Distribution::kRaw);
   EXPECT_EQ(told.answer->choices[0].ids, plain->choices[0].ids);
   ASSERT_EQ(told.tokens.size(), 16u);
   for (const TokenInfo& token : told.tokens) {
@@ -69,8 +67,8 @@ TEST(AllLogprobs, RawOnesAreTheModelsWhateverTheFilters) {
 TEST(AllLogprobs, FilteredOnesAreWhatATokenIsDrawnFrom) {
   const auto engine = OpenTiny(TinyOptions());
   const Request request = Sampled();
-  const auto plain = sluice::engine::Ask(*engine, request);
-  const Told told = Ask(*engine, request, Distribution::kFiltered);
+  const auto plain = Ask(*engine, request);
+  const Told told = AskFor(*engine, request, Distribution::kFiltered);
   EXPECT_EQ(told.answer->choices[0].ids, plain->choices[0].ids);
   for (const TokenInfo& token : told.tokens) {
     EXPECT_FALSE(token.logprob.has_value());  // which was not asked for
@@ -79,7 +77,7 @@ TEST(AllLogprobs, FilteredOnesAreWhatATokenIsDrawnFrom) {
     EXPECT_GT(token.all_logprobs[token.id], -9999.0f);
   }
   Request greedy = TinyRequest(kPrompt, 4);
-  for (const TokenInfo& token : Ask(*engine, greedy, Distribution::kFiltered).tokens) {
+  for (const TokenInfo& token : AskFor(*engine, greedy, Distribution::kFiltered).tokens) {
     EXPECT_EQ(token.all_logprobs[token.id], 0.0f);
     EXPECT_EQ(Sum(token.all_logprobs), 1.0);
   }
@@ -91,7 +89,7 @@ TEST(AllLogprobs, FilteredOnesFollowMasks) {
   Request request = TinyRequest(kPrompt, 30);
   request.sampling.temperature = 1.0;
   request.choice = {"to the end", "to the", "once"};
-  const Told told = Ask(*engine, request, Distribution::kFiltered);
+  const Told told = AskFor(*engine, request, Distribution::kFiltered);
   ASSERT_TRUE(told.answer->error.ok()) << told.answer->error.message();
   for (const TokenInfo& token : told.tokens) {
     EXPECT_NEAR(Sum(token.all_logprobs), 1.0, 1e-4);
@@ -103,7 +101,7 @@ TEST(AllLogprobs, NeighboursAndDraftsChangeNothing) {
   const EngineOptions options = TinyOptions();
   for (const Distribution which : {Distribution::kRaw, Distribution::kFiltered}) {
     const auto alone = OpenTiny(options);
-    const Told expected = Ask(*alone, Sampled(), which);
+    const Told expected = AskFor(*alone, Sampled(), which);
     EngineOptions drafting = options;
     drafting.speculate = "ngram";
     drafting.speculate_adapt = false;
@@ -116,7 +114,7 @@ TEST(AllLogprobs, NeighboursAndDraftsChangeNothing) {
       ASSERT_TRUE(engine->Submit(std::move(other), sink).ok());
       others.push_back(answer);
     }
-    const Told told = Ask(*engine, Sampled(), which);
+    const Told told = AskFor(*engine, Sampled(), which);
     for (const auto& other : others) other->Wait();
     ASSERT_EQ(told.tokens.size(), expected.tokens.size());
     for (size_t i = 0; i < told.tokens.size(); ++i) {
@@ -135,14 +133,14 @@ TEST(AllLogprobs, TheirLimitsAreTold) {
   request.n = 16;
   const int64_t row = 16LL * 4 * engine->Info().vocab_size;
   request.max_tokens = static_cast<int>(limits::kAllLogprobsBytesMax / row + 1);
-  const Status status = sluice::engine::Ask(*engine, request)->error;
+  const Status status = Ask(*engine, request)->error;
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.field(), "max_tokens");
   EXPECT_THAT(status.message(), HasSubstr("the limit is 1073741824: set max_tokens to"));
   request.n = 1;
   request.max_tokens = 4;
   request.beams.widths = {2};
-  EXPECT_EQ(sluice::engine::Ask(*engine, request)->error.field(), "all_logprobs");
+  EXPECT_EQ(Ask(*engine, request)->error.field(), "all_logprobs");
 }
 
 // What is open at once is counted, and counted off.

@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
 const std::vector<std::string> kColours = {"red", "red wine", "green", "blue", "\xE2\x82\xAC 5"};
 
 Request Choosing(std::vector<std::string> choice, double temperature = 0) {

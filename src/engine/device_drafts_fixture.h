@@ -2,14 +2,30 @@
 // them the answers that one without drafts gives.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "base/source_dir_fixture.h"
 #include "engine/engine_fixture.h"
 
 namespace sluice::engine {
+
+inline std::string DraftFolder(const std::string& name) {
+  return SourceDir() + "/tests/golden/drafts/" + name;
+}
+
+// With one line that names the field at fault.
+inline void ExpectRefused(const EngineOptions& options, const std::string& field,
+                          const std::string& said) {
+  const Status status = Engine::Open(options, {}).status();
+  EXPECT_EQ(status.field(), field) << status.message();
+  EXPECT_THAT(status.message(), ::testing::HasSubstr(said));
+  EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
+}
 
 inline std::vector<int32_t> RandomPrompt(int tokens, uint32_t seed) {
   std::mt19937 random(seed);

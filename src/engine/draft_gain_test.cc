@@ -5,14 +5,14 @@
 namespace sluice::engine {
 namespace {
 
-constexpr double kPlain = 0.01;
+constexpr double kPlainSeconds = 0.01;
 
 // Steps with drafts until they rest, `most` at most, each of which draws `tokens` of each sequence
 // in `cost` times the time of a step without.
 int StepsUntilRest(DraftGain* gain, int sequences, int64_t tokens, double cost, int most) {
   int steps = 0;
   while (steps < most && !gain->Rests(sequences)) {
-    gain->Observe(sequences, true, sequences * tokens, cost * kPlain, kPlain);
+    gain->Observe(sequences, true, sequences * tokens, cost * kPlainSeconds, kPlainSeconds);
     ++steps;
   }
   return steps;
@@ -21,7 +21,7 @@ int StepsUntilRest(DraftGain* gain, int sequences, int64_t tokens, double cost, 
 int StepsOfRest(DraftGain* gain, int sequences) {
   int steps = 0;
   while (gain->Rests(sequences)) {
-    gain->Observe(sequences, false, sequences, kPlain, kPlain);
+    gain->Observe(sequences, false, sequences, kPlainSeconds, kPlainSeconds);
     ++steps;
   }
   return steps;

@@ -16,13 +16,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Folder(const std::string& name) { return TinyOptions(name).model; }
+std::string ModelFolder(const std::string& name) { return TinyOptions(name).model; }
 
-EngineOptions Options(int drafts, const std::string& model = "qwen3",
-                      const std::string& draft = "qwen3") {
+EngineOptions DraftModelOptions(int drafts, const std::string& model = "qwen3",
+                                const std::string& draft = "qwen3") {
   EngineOptions options = TinyOptions(model);
   options.speculate = drafts > 0 ? "model" : "none";
-  if (drafts > 0) options.draft_model = Folder(draft);
+  if (drafts > 0) options.draft_model = ModelFolder(draft);
   options.speculate_tokens = std::max(1, drafts);
   options.speculate_adapt = false;  // what pays is a matter of time
   return options;
@@ -40,11 +40,11 @@ double ValueWith(const Engine& engine, const std::string& name, const std::strin
 
 class DraftModel : public DeviceDraftsTest {
  protected:
-  DraftModel() : DeviceDraftsTest(Options(0)) {}
+  DraftModel() : DeviceDraftsTest(DraftModelOptions(0)) {}
 };
 class DraftModelBesideWindows : public DeviceDraftsTest {
  protected:
-  DraftModelBesideWindows() : DeviceDraftsTest(Options(0, "gemma3")) {}
+  DraftModelBesideWindows() : DeviceDraftsTest(DraftModelOptions(0, "gemma3")) {}
 };
 
 // Greedy requests of many lengths at once, some of which share beginnings; a round later they find
@@ -82,7 +82,7 @@ void ExpectAllRight(const EngineOptions& options) {
 
 TEST_F(DraftModel, RequestsOfEveryKindGetTheSameAnswer) {
   for (const int drafts : {1, 3, 8}) {
-    const auto engine = OpenTiny(Options(drafts));
+    const auto engine = OpenTiny(DraftModelOptions(drafts));
     ExpectSame(*engine);
     EXPECT_GT(Accepted(*engine), 50) << drafts;
     EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0);
@@ -91,7 +91,7 @@ TEST_F(DraftModel, RequestsOfEveryKindGetTheSameAnswer) {
 
 TEST_F(DraftModel, OneThatIsOftenWrongChangesNothing) {
   for (const char* const draft : {"qwen2", "gemma3", "smollm3"}) {
-    const auto engine = OpenTiny(Options(3, "qwen3", draft));
+    const auto engine = OpenTiny(DraftModelOptions(3, "qwen3", draft));
     ExpectSame(*engine);
     EXPECT_GT(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), 50) << draft;
   }
@@ -100,14 +100,14 @@ TEST_F(DraftModel, OneThatIsOftenWrongChangesNothing) {
 // A draft whose vocabulary is cut guesses what is left of it, by the model's ids.
 TEST_F(DraftModel, OneWithACutVocabularyChangesNothing) {
   const std::string out = ::testing::TempDir() + "/sluice_cut_draft";
-  const auto source = files::OpenDraftSource(Folder("qwen3"));
+  const auto source = files::OpenDraftSource(ModelFolder("qwen3"));
   ASSERT_TRUE(source.ok()) << source.status().message();
   std::vector<int32_t> rows;
   for (int32_t row = 0; row < 128; ++row) {
     if (row % 5 != 1) rows.push_back(row);
   }
   ASSERT_TRUE(files::WriteCutDraft(*source, rows, out, /*replace=*/true).ok());
-  EngineOptions options = Options(3);
+  EngineOptions options = DraftModelOptions(3);
   options.draft_model = out;
   const auto engine = OpenTiny(options);
   ExpectSame(*engine);
@@ -115,16 +115,16 @@ TEST_F(DraftModel, OneWithACutVocabularyChangesNothing) {
   std::filesystem::remove_all(out);
 }
 
-TEST_F(DraftModel, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8)); }
+TEST_F(DraftModel, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(DraftModelOptions(8)); }
 
-TEST_F(DraftModel, ChunksChangeNothing) { ExpectSameInChunks(Options(3)); }
+TEST_F(DraftModel, ChunksChangeNothing) { ExpectSameInChunks(DraftModelOptions(3)); }
 
 EngineOptions Tight(int drafts) {
-  EngineOptions options = Options(drafts);
+  EngineOptions options = DraftModelOptions(drafts);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
-  options = Options(drafts);
+  options = DraftModelOptions(drafts);
   options.kv_memory = tight;
   return options;
 }
@@ -138,18 +138,18 @@ TEST_F(DraftModel, PreemptionChangesNothing) {
 
 TEST_F(DraftModelBesideWindows, RequestsOfEveryKindGetTheSameAnswer) {
   for (const char* const draft : {"gemma3", "qwen2"}) {
-    const auto engine = OpenTiny(Options(3, "gemma3", draft));
+    const auto engine = OpenTiny(DraftModelOptions(3, "gemma3", draft));
     ExpectSame(*engine);
   }
 }
 
 TEST(DraftModelOfItself, NoGreedyDraftIsWrong) {
-  for (const int drafts : {1, 2, 5, 8}) ExpectAllRight(Options(drafts));
+  for (const int drafts : {1, 2, 5, 8}) ExpectAllRight(DraftModelOptions(drafts));
 }
 
 TEST(DraftModelOfItself, NoGreedyDraftIsWrongInChunks) {
   for (const int tokens : {8, 19}) {
-    EngineOptions options = Options(4);
+    EngineOptions options = DraftModelOptions(4);
     options.max_batch_tokens = tokens;
     ExpectAllRight(options);
   }
@@ -158,14 +158,15 @@ TEST(DraftModelOfItself, NoGreedyDraftIsWrongInChunks) {
 TEST(DraftModelOfItself, NoGreedyDraftIsWrongThroughPreemption) { ExpectAllRight(Tight(4)); }
 
 TEST(DraftModelOfItself, NoGreedyDraftIsWrongBesideWindows) {
-  ExpectAllRight(Options(4, "gemma3", "gemma3"));
+  ExpectAllRight(DraftModelOptions(4, "gemma3", "gemma3"));
 }
 
 // Each family by what answers tell of themselves.
 TEST(DraftMetrics, CountWhatAnswersCount) {
   const std::string prefix = "vllm:spec_decode_num_";
   for (const char* const proposer : {"none", "model", "ngram"}) {
-    EngineOptions options = Options(std::string(proposer) == "model" ? 3 : 0, "qwen3", "qwen3");
+    EngineOptions options =
+        DraftModelOptions(std::string(proposer) == "model" ? 3 : 0, "qwen3", "qwen3");
     options.speculate = proposer;
     options.speculate_tokens = 3;
     options.draft_wait_us = 10'000'000;
@@ -203,12 +204,12 @@ TEST(DraftMetrics, CountWhatAnswersCount) {
 }
 
 TEST(DraftModelOpen, ItTakesMemoryOfThePlan) {
-  EngineOptions options = Options(0);
+  EngineOptions options = DraftModelOptions(0);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const EngineInfo without = OpenTiny(options)->Info();
   options.speculate = "auto";  // which a model that is named decides
-  options.draft_model = Folder("qwen3");
+  options.draft_model = ModelFolder("qwen3");
   const EngineInfo with = OpenTiny(options)->Info();
   EXPECT_EQ(with.weight_bytes, 2 * without.weight_bytes);
   EXPECT_EQ(with.kv_bytes, 2 * without.kv_bytes);
@@ -217,34 +218,27 @@ TEST(DraftModelOpen, ItTakesMemoryOfThePlan) {
 
 Status OpenWith(const EngineOptions& options) { return Engine::Open(options, {}).status(); }
 
-void ExpectRefused(const EngineOptions& options, const std::string& field,
-                   const std::string& said) {
-  const Status status = OpenWith(options);
-  EXPECT_EQ(status.field(), field) << status.message();
-  EXPECT_THAT(status.message(), HasSubstr(said));
-  EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
-}
-
 TEST(DraftModelOpen, WhatCannotWorkIsRefused) {
-  EngineOptions options = Options(2);
+  EngineOptions options = DraftModelOptions(2);
   options.draft_model.clear();
   ExpectRefused(options, "speculate", "name it with --draft-model");
-  options = Options(2);
+  options = DraftModelOptions(2);
   options.speculate = "ngram";
   ExpectRefused(options, "draft-model", "of no use with --speculate ngram");
-  ExpectRefused(Options(2, "qwen3", "no_such_model"), "draft-model", "no_such_model");
-  ExpectRefused(Options(2, "qwen3", "llama"), "draft-model", "it has 320 tokens, not 128");
-  ExpectRefused(Options(2, "qwen3", "qwen3_next"), "draft-model", "has recurrent layers");
-  ExpectRefused(Options(2, "qwen3_next", "qwen3"), "draft-model", "has recurrent layers");
-  ExpectRefused(Options(2, "phi3_window", "phi3"), "draft-model", "have windows");
+  ExpectRefused(DraftModelOptions(2, "qwen3", "no_such_model"), "draft-model", "no_such_model");
+  ExpectRefused(DraftModelOptions(2, "qwen3", "llama"), "draft-model",
+                "it has 320 tokens, not 128");
+  ExpectRefused(DraftModelOptions(2, "qwen3", "qwen3_next"), "draft-model", "has recurrent layers");
+  ExpectRefused(DraftModelOptions(2, "qwen3_next", "qwen3"), "draft-model", "has recurrent layers");
+  ExpectRefused(DraftModelOptions(2, "phi3_window", "phi3"), "draft-model", "have windows");
 }
 
 TEST(DraftModelOpen, OneThatDoesNotFitIsNamed) {
-  EngineOptions options = Options(0);
+  EngineOptions options = DraftModelOptions(0);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const std::string just = std::to_string(OpenTiny(options)->Info().kv_bytes) + "B";
-  options = Options(2);
+  options = DraftModelOptions(2);
   options.max_num_seqs = 1;
   options.kv_memory = just;
   const Status status = OpenWith(options);
@@ -257,7 +251,7 @@ TEST(DraftModelOpen, TheFirstTokenThatDiffersIsNamed) {
   namespace fs = std::filesystem;
   const fs::path copy = fs::path(::testing::TempDir()) / "sluice_draft_vocabulary";
   fs::remove_all(copy);
-  fs::copy(Folder("qwen3"), copy, fs::copy_options::recursive);
+  fs::copy(ModelFolder("qwen3"), copy, fs::copy_options::recursive);
   std::ifstream in(copy / "tokenizer.json");
   std::string text((std::istreambuf_iterator<char>(in)), {});
   in.close();
@@ -266,7 +260,7 @@ TEST(DraftModelOpen, TheFirstTokenThatDiffersIsNamed) {
   text.replace(place, 5, "\"?!\":6");
   fs::permissions(copy / "tokenizer.json", fs::perms::owner_write, fs::perm_options::add);
   std::ofstream(copy / "tokenizer.json") << text;
-  EngineOptions options = Options(2);
+  EngineOptions options = DraftModelOptions(2);
   options.draft_model = copy.string();
   ExpectRefused(options, "draft-model",
                 "is not that of the model: token 6 is \"?!\" there and \"!\" here");

@@ -16,15 +16,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Folder(const std::string& name) { return SourceDir() + "/tests/golden/drafts/" + name; }
-
-EngineOptions Options(int drafts, const std::string& head = "eagle3") {
+EngineOptions EagleOptions(int drafts, const std::string& head = "eagle3") {
   EngineOptions options = TinyOptions();
-  options.model = Folder("target");
+  options.model = DraftFolder("target");
   options.speculate = drafts > 0 ? head.substr(0, head.find('_')) : "none";
   if (options.speculate == "eagle1") options.speculate = "eagle";
   if (options.speculate == "dflash") options.speculate = "block";
-  if (drafts > 0) options.draft_model = Folder(head);
+  if (drafts > 0) options.draft_model = DraftFolder(head);
   options.speculate_tokens = std::max(1, drafts);
   options.speculate_adapt = false;  // what pays is a matter of time
   return options;
@@ -33,14 +31,14 @@ EngineOptions Options(int drafts, const std::string& head = "eagle3") {
 // By the name of a head that has learned.
 class Eagle : public DeviceDraftsTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  Eagle() : DeviceDraftsTest(Options(0)) {}
+  Eagle() : DeviceDraftsTest(EagleOptions(0)) {}
 };
 INSTANTIATE_TEST_SUITE_P(All, Eagle, ::testing::Values("eagle3", "eagle1", "block", "dflash"),
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(Eagle, RequestsOfEveryKindGetTheSameAnswer) {
   for (const int drafts : {1, 3, 8}) {
-    const auto engine = OpenTiny(Options(drafts, GetParam()));
+    const auto engine = OpenTiny(EagleOptions(drafts, GetParam()));
     ExpectSame(*engine);
     EXPECT_GT(Accepted(*engine), 50) << drafts;
     EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0);
@@ -48,21 +46,21 @@ TEST_P(Eagle, RequestsOfEveryKindGetTheSameAnswer) {
 }
 
 TEST_P(Eagle, OneThatIsOftenWrongChangesNothing) {
-  const auto engine = OpenTiny(Options(3, std::string(GetParam()) + "_own"));
+  const auto engine = OpenTiny(EagleOptions(3, std::string(GetParam()) + "_own"));
   ExpectSame(*engine);
   EXPECT_GT(Metric(*engine, "vllm:spec_decode_num_draft_tokens_total"), 50);
 }
 
-TEST_P(Eagle, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8, GetParam())); }
+TEST_P(Eagle, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(EagleOptions(8, GetParam())); }
 
-TEST_P(Eagle, ChunksChangeNothing) { ExpectSameInChunks(Options(3, GetParam())); }
+TEST_P(Eagle, ChunksChangeNothing) { ExpectSameInChunks(EagleOptions(3, GetParam())); }
 
 TEST_P(Eagle, PreemptionChangesNothing) {
-  EngineOptions options = Options(3, GetParam());
+  EngineOptions options = EagleOptions(3, GetParam());
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
-  options = Options(3, GetParam());
+  options = EagleOptions(3, GetParam());
   options.kv_memory = tight;
   const auto engine = OpenTiny(options);
   ExpectSame(*engine);
@@ -72,7 +70,7 @@ TEST_P(Eagle, PreemptionChangesNothing) {
 
 // Chance would be one in 128. The head has learned from texts of 24 tokens.
 TEST_P(Eagle, MostDraftsAreRight) {
-  const auto engine = OpenTiny(Options(2, GetParam()));
+  const auto engine = OpenTiny(EagleOptions(2, GetParam()));
   int accepted = 0, rejected = 0;
   for (int i = 0; i < 40; ++i) {
     Request request = TinyRequest(RandomPrompt(2 + i % 5, 70 + i), 18);
@@ -85,7 +83,7 @@ TEST_P(Eagle, MostDraftsAreRight) {
 
 TEST(EagleOpen, AutoTakesTheHeadThatIsNamed) {
   for (const char* const head : {"eagle3", "eagle1", "block", "dflash"}) {
-    EngineOptions options = Options(2, head);
+    EngineOptions options = EagleOptions(2, head);
     options.speculate = "auto";
     const auto engine = OpenTiny(options);
     EXPECT_GT(Ask(*engine, TinyRequest(RandomPrompt(5, 71), 18))->usage.accepted_tokens, 0) << head;
@@ -98,11 +96,11 @@ INSTANTIATE_TEST_SUITE_P(All, EagleMemory,
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(EagleMemory, ItTakesMemoryOfThePlan) {
-  EngineOptions options = Options(0);
+  EngineOptions options = EagleOptions(0);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const EngineInfo without = OpenTiny(options)->Info();
-  options = Options(2, GetParam());
+  options = EagleOptions(2, GetParam());
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const EngineInfo with = OpenTiny(options)->Info();
@@ -115,28 +113,20 @@ TEST_P(EagleMemory, ItTakesMemoryOfThePlan) {
   EXPECT_THAT(status.message(), HasSubstr("or leave --draft-model out"));
 }
 
-void ExpectRefused(const EngineOptions& options, const std::string& field,
-                   const std::string& said) {
-  const Status status = Engine::Open(options, {}).status();
-  EXPECT_EQ(status.field(), field) << status.message();
-  EXPECT_THAT(status.message(), HasSubstr(said));
-  EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
-}
-
 EngineOptions Beside(const std::string& model, const std::string& head = "eagle3") {
-  EngineOptions options = Options(2, head);
+  EngineOptions options = EagleOptions(2, head);
   options.model = TinyOptions(model).model;
   return options;
 }
 
 TEST(EagleOpen, WhatCannotWorkIsRefused) {
-  EngineOptions options = Options(2);
+  EngineOptions options = EagleOptions(2);
   options.draft_model.clear();
   ExpectRefused(options, "speculate", "needs a head that guesses; name it with --draft-model");
-  options = Options(2);
+  options = EagleOptions(2);
   options.speculate = "model";
   ExpectRefused(options, "draft-model", "choose --speculate eagle3");
-  options = Options(2);
+  options = EagleOptions(2);
   options.draft_model = TinyOptions("qwen3").model;
   ExpectRefused(options, "draft-model", "names no head of EAGLE's form but \"Qwen3ForCausalLM\"");
   ExpectRefused(Beside("llama"), "draft-model", "its vocabulary has 128 tokens, not 320");
@@ -148,22 +138,22 @@ TEST(EagleOpen, WhatCannotWorkIsRefused) {
 }
 
 TEST(EagleOpen, TheFormMustBeTheOneThatIsNamed) {
-  EngineOptions options = Options(2, "eagle1");
+  EngineOptions options = EagleOptions(2, "eagle1");
   options.speculate = "eagle3";
   ExpectRefused(options, "draft-model",
                 "is a head of EAGLE's first form; choose --speculate eagle");
   options.speculate = "model";
   ExpectRefused(options, "draft-model",
                 "is a head of EAGLE's first form; choose --speculate eagle");
-  options = Options(2);
+  options = EagleOptions(2);
   options.speculate = "eagle";
   ExpectRefused(options, "draft-model", "is a head of EAGLE-3's form; choose --speculate eagle3");
   options.draft_model.clear();
   ExpectRefused(options, "speculate", "needs a head that guesses; name it with --draft-model");
-  options = Options(2);
+  options = EagleOptions(2);
   options.speculate = "block";
   ExpectRefused(options, "draft-model", "is a head of EAGLE-3's form; choose --speculate eagle3");
-  options = Options(2, "block");
+  options = EagleOptions(2, "block");
   options.speculate = "eagle3";
   ExpectRefused(options, "draft-model",
                 "is a head of parallel EAGLE's form; choose --speculate block");
@@ -173,7 +163,7 @@ TEST(EagleOpen, WhatAHeadOfDFlashsFormCannotDoIsRefused) {
   ExpectRefused(Beside("llama", "dflash"), "draft-model", "its vocabulary has 128 tokens, not 320");
   ExpectRefused(Beside("gemma3", "dflash"), "draft-model",
                 "--speculate block does not work with gemma3, whose layers end in a norm");
-  EngineOptions options = Options(2, "dflash");
+  EngineOptions options = EagleOptions(2, "dflash");
   options.speculate = "eagle3";
   ExpectRefused(options, "draft-model", "is a head of DFlash's form; choose --speculate block");
 }
@@ -184,12 +174,12 @@ TEST(EagleOpen, WhatABlockCannotDoIsRefused) {
                 "--speculate block does not work with gemma3, whose layers end in a norm");
   ExpectRefused(Beside("qwen3_next", "block"), "draft-model",
                 "--speculate block works with models of attention alone");
-  EngineOptions options = Options(2, "block");
+  EngineOptions options = EagleOptions(2, "block");
   options.draft_model.clear();
   ExpectRefused(options, "speculate",
                 "--speculate block needs a head that guesses; name it with --draft-model");
-  options = Options(5, "block");
-  options.draft_model = Folder("speculators_peagle");
+  options = EagleOptions(5, "block");
+  options.draft_model = DraftFolder("speculators_peagle");
   ExpectRefused(options, "speculate-tokens",
                 "--speculate-tokens 5 is above the 4 that the head of --draft-model");
 }
@@ -197,10 +187,10 @@ TEST(EagleOpen, WhatABlockCannotDoIsRefused) {
 // Heads in the format of speculators draft as those in formats of their own.
 TEST(EagleOpen, HeadsOfSpeculatorsWork) {
   const Request request = TinyRequest(RandomPrompt(9, 73), 20);
-  const auto plain = Ask(*OpenTiny(Options(0)), request);
+  const auto plain = Ask(*OpenTiny(EagleOptions(0)), request);
   for (const char* const head : {"speculators_eagle", "speculators_eagle_norms", "eagle1_norms",
                                  "speculators_eagle3", "speculators_peagle"}) {
-    EngineOptions options = Options(3, head);
+    EngineOptions options = EagleOptions(3, head);
     options.speculate = "auto";
     const auto with = Ask(*OpenTiny(options), request);
     EXPECT_TRUE(Of(*with) == Of(*plain)) << head;
@@ -234,7 +224,7 @@ TEST(EagleOpen, TheFirstFormWorksBesideModelsOfOtherForms) {
 
 // Of a block as long as its guesses take one pass, whose tokens may be more than a step's.
 TEST(EagleOpen, ABlockMayHaveMoreTokensThanAStep) {
-  EngineOptions options = Options(8, "block");
+  EngineOptions options = EagleOptions(8, "block");
   options.max_num_seqs = 16;
   options.max_batch_tokens = 48;  // a block is 112
   const auto engine = OpenTiny(options);
@@ -244,7 +234,7 @@ TEST(EagleOpen, ABlockMayHaveMoreTokensThanAStep) {
     ASSERT_TRUE(engine->Submit(TinyRequest(RandomPrompt(1, 80 + i), 24), sink).ok());
     answers.push_back(answer);
   }
-  const auto plain = OpenTiny(Options(0));
+  const auto plain = OpenTiny(EagleOptions(0));
   for (uint32_t i = 0; i < 16; ++i) {
     answers[i]->Wait();
     const auto alone = Ask(*plain, TinyRequest(RandomPrompt(1, 80 + i), 24));
@@ -270,14 +260,14 @@ TEST(EagleOpen, FilesThatDoNotFitTogetherAreNamed) {
          "the model's files have no tensor \"layers.1.input_layernorm.weight\"", 2}}) {
     const files::testing::TempFolder folder;
     std::stringstream text;
-    text << std::ifstream(Folder("eagle1") + "/config.json").rdbuf();
+    text << std::ifstream(DraftFolder("eagle1") + "/config.json").rdbuf();
     Json config = *ParseJson(text.str(), "config.json");
     config[c.key] = c.value;
     if (config.contains("head_dim")) config["head_dim"] = 16;
     folder.Write("config.json", DumpJson(config));
-    std::filesystem::copy_file(Folder("eagle1") + "/model.safetensors",
+    std::filesystem::copy_file(DraftFolder("eagle1") + "/model.safetensors",
                                folder.path() + "/model.safetensors");
-    EngineOptions options = Options(2, "eagle1");
+    EngineOptions options = EagleOptions(2, "eagle1");
     options.draft_model = folder.path();
     const Status status = Engine::Open(options, {}).status();
     EXPECT_FALSE(status.ok());
@@ -294,15 +284,15 @@ TEST(EagleOpen, AMissingTensorIsNamedAsTheFileSpellsIt) {
         std::pair("speculators_eagle", "transformer.mlp.down_proj.weight"),
         std::pair("dflash", "layers.0.mlp.down_proj.weight")}) {
     const files::testing::TempFolder folder;
-    std::filesystem::copy_file(Folder(head) + "/config.json", folder.path() + "/config.json");
+    std::filesystem::copy_file(DraftFolder(head) + "/config.json", folder.path() + "/config.json");
     std::stringstream text;
-    text << std::ifstream(Folder(head) + "/model.safetensors", std::ios::binary).rdbuf();
+    text << std::ifstream(DraftFolder(head) + "/model.safetensors", std::ios::binary).rdbuf();
     std::string bytes = text.str();
     const size_t at = bytes.find(name);
     ASSERT_NE(at, std::string::npos) << head;
     bytes[at + std::string_view(name).size() - 1] = '_';
     std::ofstream(folder.path() + "/model.safetensors", std::ios::binary) << bytes;
-    EngineOptions options = Options(2);
+    EngineOptions options = EagleOptions(2);
     options.speculate = "auto";
     options.draft_model = folder.path();
     const Status status = Engine::Open(options, {}).status();

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Folder(const std::string& model) {
+std::string EncoderFolder(const std::string& model) {
   return SourceDir() + "/tests/golden/encoders/" + model;
 }
 // The same checkpoint as llama.cpp's converter writes it.
@@ -29,7 +29,7 @@ constexpr double kTolerance = 1e-4;
 
 EngineOptions EncoderOptions(const std::string& model) {
   EngineOptions options = TinyOptions();
-  options.model = Folder(model);
+  options.model = EncoderFolder(model);
   options.max_model_len = 0;
   options.max_batch_tokens = 256;
   options.kv_dtype = "auto";
@@ -55,9 +55,9 @@ double Length(const std::vector<float>& vector) {
   return std::sqrt(sum);
 }
 
-struct Expected {
-  explicit Expected(const std::string& model) {
-    std::ifstream file(Folder(model) + "/expected.json");
+struct ExpectedVectors {
+  explicit ExpectedVectors(const std::string& model) {
+    std::ifstream file(EncoderFolder(model) + "/expected.json");
     std::stringstream text;
     text << file.rdbuf();
     const Json json = ParseJson(text.str(), "expected.json").value();
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGolden,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
-  const Expected expected(GetParam());
+  const ExpectedVectors expected(GetParam());
   const auto engine = OpenTiny(EncoderOptions(GetParam()));
   ASSERT_NE(engine, nullptr);
   ASSERT_EQ(engine->Info().embedding_size, static_cast<int>(expected.vectors[0].size()));
@@ -98,7 +98,7 @@ TEST_P(EmbeddingGolden, VectorsAreThoseOfSentenceTransformers) {
 }
 
 TEST_P(EmbeddingGolden, BitsDoNotDependOnTheTextsBesideIt) {
-  const Expected expected(GetParam());
+  const ExpectedVectors expected(GetParam());
   std::vector<std::vector<float>> alone;
   {
     const auto engine = OpenTiny(EncoderOptions(GetParam()));
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EmbeddingGguf, ::testing::Values("bert", "bert_
 // As llama.cpp's server gives them, of length 1. The file does not say how long texts may be where
 // sentence-transformers' files do.
 TEST_P(EmbeddingGguf, VectorsAreThoseOfSentenceTransformersNormalized) {
-  const Expected expected(GetParam());
+  const ExpectedVectors expected(GetParam());
   EngineOptions options = EncoderOptions(GetParam());
   options.model = Gguf(GetParam());
   const auto engine = OpenTiny(options);
@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
-  const Expected expected(GetParam());
+  const ExpectedVectors expected(GetParam());
   const auto engine = OpenTiny(EncoderOptions(GetParam()));
   ASSERT_NE(engine, nullptr);
   ASSERT_EQ(engine->Info().labels.size(), expected.vectors[0].size());
@@ -176,8 +176,8 @@ TEST_P(ClassifierGolden, TextsAndPairsHaveTheLogitsOfTransformers) {
 
 // A decoder that is asked whether a document meets a query, as Qwen3-Reranker is.
 TEST(JudgeGolden, PairsHaveTheLogitsOfNoAndYes) {
-  const Expected expected("qwen3_reranker");
-  for (const std::string& path : {Folder("qwen3_reranker"), Gguf("qwen3_reranker")}) {
+  const ExpectedVectors expected("qwen3_reranker");
+  for (const std::string& path : {EncoderFolder("qwen3_reranker"), Gguf("qwen3_reranker")}) {
     EngineOptions options = EncoderOptions("qwen3_reranker");
     options.model = path;
     const auto engine = OpenTiny(options);

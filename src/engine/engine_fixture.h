@@ -91,6 +91,9 @@ class Answer {
   std::condition_variable ended_;
 };
 
+// For models that have 320 tokens.
+inline const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
+
 inline EngineOptions TinyOptions(const std::string& model = "llama") {
   EngineOptions options;
   options.model = SourceDir() + "/tests/golden/models/" + model;

@@ -18,8 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
-
 TEST(EngineOpen, ExpertsInFakedBalanceAreToldAndAskForExperts) {
   EngineOptions options = TinyOptions("qwen3_moe");
   options.fake_balance_experts = true;

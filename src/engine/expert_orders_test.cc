@@ -39,7 +39,7 @@ Json SettledBalance(Engine& engine) {
   return Balance(engine);
 }
 
-Request Prompt(int index, int tokens = 60) {
+Request RequestOfIndex(int index, int tokens = 60) {
   Request request = TinyRequest({1, 75, 65 + index, 67, 20, 98, 13}, tokens);
   request.logprobs = 2;
   request.sampling.seed = 7;
@@ -81,7 +81,7 @@ TEST(ExpertOrders, AnswersAreTheSameWhateverMoves) {
   std::vector<std::shared_ptr<Answer>> expected;
   const auto still = OpenTiny(TinyOptions("qwen3_moe"));
   ASSERT_NE(still, nullptr);
-  for (int i = 0; i < kPrompts; ++i) expected.push_back(Ask(*still, Prompt(i)));
+  for (int i = 0; i < kPrompts; ++i) expected.push_back(Ask(*still, RequestOfIndex(i)));
   const auto engine = OpenTiny(Ranks("3"));
   ASSERT_NE(engine, nullptr);
   std::atomic<bool> done = false;
@@ -99,7 +99,7 @@ TEST(ExpertOrders, AnswersAreTheSameWhateverMoves) {
   for (int round = 0; round < 3; ++round) {
     std::vector<std::thread> clients;
     for (int i = 0; i < kPrompts; ++i) {
-      clients.emplace_back([&, i] { ExpectSame(*Ask(*engine, Prompt(i)), *expected[i]); });
+      clients.emplace_back([&, i] { ExpectSame(*Ask(*engine, RequestOfIndex(i)), *expected[i]); });
     }
     for (std::thread& client : clients) client.join();
   }
@@ -128,7 +128,7 @@ TEST(ExpertOrders, LoadsMoveExpertsByThemselves) {
   ASSERT_NE(engine, nullptr);
   // The counts come to the host now and then; the report reads them at once.
   for (int i = 0; i < 4; ++i) {
-    Ask(*engine, Prompt(0, 80));
+    Ask(*engine, RequestOfIndex(0, 80));
     Balance(*engine);
   }
   const Json balance = SettledBalance(*engine);

@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
 const char* const kSchema = R"({"type": "object", "properties": {
     "colour": {"enum": ["red", "green", "blue"]},
     "count": {"type": "integer", "minimum": 0, "maximum": 99},

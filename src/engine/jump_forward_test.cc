@@ -5,8 +5,8 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 109, 98, 32, 67, 108, 33, 81, 53};
-const char* const kSchema = R"({"type": "object", "properties": {
+const std::vector<int32_t> kJumpPrompt = {1, 75, 65, 67, 109, 98, 32, 67, 108, 33, 81, 53};
+const char* const kJumpSchema = R"({"type": "object", "properties": {
     "colour": {"enum": ["red", "green", "blue"]},
     "a_long_name": {"type": "integer", "minimum": 0, "maximum": 99},
     "another": {"const": "always the same"}},
@@ -25,30 +25,30 @@ EngineOptions Plain(const std::string& model = "llama") {
   return options;
 }
 
-std::vector<Request> Requests() {
+std::vector<Request> JumpRequests() {
   std::vector<Request> requests;
   const auto add = [&](Grammar::Kind kind, std::string text) -> Request& {
-    Request request = TinyRequest(kPrompt, 100);
+    Request request = TinyRequest(kJumpPrompt, 100);
     request.grammar = {kind, std::move(text)};
     request.logprobs = 2;
     request.sampling.seed = static_cast<int64_t>(requests.size());
     return requests.emplace_back(std::move(request));
   };
-  add(Grammar::Kind::kJsonSchema, kSchema);
-  add(Grammar::Kind::kJsonSchema, kSchema).sampling.temperature = 1.5;
-  add(Grammar::Kind::kJsonSchema, kSchema).n = 3;
+  add(Grammar::Kind::kJsonSchema, kJumpSchema);
+  add(Grammar::Kind::kJsonSchema, kJumpSchema).sampling.temperature = 1.5;
+  add(Grammar::Kind::kJsonSchema, kJumpSchema).n = 3;
   requests.back().sampling.temperature = 1.0;
-  Request& penalized = add(Grammar::Kind::kJsonSchema, kSchema);
+  Request& penalized = add(Grammar::Kind::kJsonSchema, kJumpSchema);
   penalized.sampling.repetition_penalty = 1.4;
   penalized.sampling.frequency_penalty = 0.5;
   penalized.logprobs.reset();
-  add(Grammar::Kind::kJsonSchema, kSchema).max_tokens = 17;
-  add(Grammar::Kind::kJsonSchema, kSchema).stop = {"long"};
+  add(Grammar::Kind::kJsonSchema, kJumpSchema).max_tokens = 17;
+  add(Grammar::Kind::kJsonSchema, kJumpSchema).stop = {"long"};
   add(Grammar::Kind::kRegex, "id-[0-9]{3} of the (first|second) kind").sampling.temperature = 2.0;
   add(Grammar::Kind::kRules, "root ::= \"yes, \" [a-c] \" and so on, for ever\"");
   // It never ends, and is cut.
   add(Grammar::Kind::kRules, "root ::= \"ab\" root").max_tokens = 30;
-  Request& choice = requests.emplace_back(TinyRequest(kPrompt, 60));
+  Request& choice = requests.emplace_back(TinyRequest(kJumpPrompt, 60));
   choice.choice = {"one of two long texts", "one of two longer texts"};
   choice.logprobs = 0;
   return requests;
@@ -64,7 +64,7 @@ TEST_P(JumpForward, ChangesNoAnswerAndTakesFewerSteps) {
     options.speculate = speculate;
     const auto jumping = OpenTiny(options);
     int number = 0;
-    for (const Request& request : Requests()) {
+    for (const Request& request : JumpRequests()) {
       SCOPED_TRACE(++number);
       const auto expected = Ask(*plain, request), answer = Ask(*jumping, request);
       ASSERT_TRUE(answer->error.ok()) << answer->error.message();
@@ -85,7 +85,7 @@ TEST(JumpForwardOptions, ItIsLeftOutWhereItWouldChangeAnswersOrHasNoState) {
   rejecting.speculate_verify = "rejection";
   for (const EngineOptions& options : {rejecting, Jumping(Plain("qwen3_next"))}) {
     const auto engine = OpenTiny(options);
-    const auto answer = Ask(*engine, Requests()[0]);
+    const auto answer = Ask(*engine, JumpRequests()[0]);
     ASSERT_TRUE(answer->error.ok()) << answer->error.message();
     EXPECT_EQ(Metric(*engine, "sluice_forced_draft_tokens_total"), 0);
   }
@@ -95,7 +95,7 @@ TEST(JumpForwardOptions, ItIsLeftOutWhereItWouldChangeAnswersOrHasNoState) {
   options.kv_memory = "16MiB";
   const auto engine = OpenTiny(options);
   const auto plain = OpenTiny(Plain("qwen3_next"));
-  EXPECT_TRUE(Ask(*engine, Requests()[0])->choices == Ask(*plain, Requests()[0])->choices);
+  EXPECT_TRUE(Ask(*engine, JumpRequests()[0])->choices == Ask(*plain, JumpRequests()[0])->choices);
   ExpectNothingLeft(*engine);
   EXPECT_GT(Metric(*engine, "sluice_forced_accepted_tokens_total"), 0);
 }
@@ -105,7 +105,7 @@ TEST(JumpForwardOptions, AForcedDraftWinsOverAGuessedOne) {
   options.speculate = "suffix";
   options.speculate_adapt = false;
   const auto engine = OpenTiny(options);
-  Request request = TinyRequest(kPrompt, 60);
+  Request request = TinyRequest(kJumpPrompt, 60);
   request.choice = {"one two three four"};
   request.prediction = "one two five six";
   const auto answer = Ask(*engine, request);
@@ -120,7 +120,7 @@ TEST(JumpForwardOptions, NeighboursAndCancelsChangeNothing) {
   const auto plain = OpenTiny(Plain());
   const auto engine = OpenTiny(Jumping(Plain()));
   std::vector<std::shared_ptr<Answer>> answers;
-  for (const Request& request : Requests()) {
+  for (const Request& request : JumpRequests()) {
     auto [answer, sink] = Answer::Make();
     ASSERT_TRUE(engine->Submit(request, sink).ok());
     answers.push_back(answer);
@@ -137,7 +137,7 @@ TEST(JumpForwardOptions, NeighboursAndCancelsChangeNothing) {
   }
   for (const auto& answer : answers) answer->Wait();
   size_t at = 0;
-  for (const Request& request : Requests()) {
+  for (const Request& request : JumpRequests()) {
     EXPECT_TRUE(answers[at]->choices == Ask(*plain, request)->choices) << at;
     at += 2;
   }

@@ -21,7 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 209, 98, 132, 267, 208, 233, 181, 53};
 
 class Calling : public LogitsProcessor {
  public:

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-EngineOptions Options(int drafts) {
+EngineOptions MtpOptions(int drafts) {
   EngineOptions options = TinyOptions("mimo");
   options.speculate = drafts > 0 ? "mtp" : "none";
   options.speculate_tokens = std::max(1, drafts);
@@ -21,28 +21,28 @@ EngineOptions Options(int drafts) {
 
 class Mtp : public DeviceDraftsTest {
  protected:
-  Mtp() : DeviceDraftsTest(Options(0)) {}
+  Mtp() : DeviceDraftsTest(MtpOptions(0)) {}
 };
 
 TEST_F(Mtp, RequestsOfEveryKindGetTheSameAnswer) {
   for (const int drafts : {1, 3, 8}) {
-    const auto engine = OpenTiny(Options(drafts));
+    const auto engine = OpenTiny(MtpOptions(drafts));
     ExpectSame(*engine);
     EXPECT_GT(Accepted(*engine), 50) << drafts;
     EXPECT_GT(Metric(*engine, "vllm:prefix_cache_hits_total"), 0);
   }
 }
 
-TEST_F(Mtp, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(8)); }
+TEST_F(Mtp, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(MtpOptions(8)); }
 
-TEST_F(Mtp, ChunksChangeNothing) { ExpectSameInChunks(Options(3)); }
+TEST_F(Mtp, ChunksChangeNothing) { ExpectSameInChunks(MtpOptions(3)); }
 
 TEST_F(Mtp, PreemptionChangesNothing) {
-  EngineOptions options = Options(3);
+  EngineOptions options = MtpOptions(3);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
-  options = Options(3);
+  options = MtpOptions(3);
   options.kv_memory = tight;
   const auto engine = OpenTiny(options);
   ExpectSame(*engine);
@@ -53,7 +53,7 @@ TEST_F(Mtp, PreemptionChangesNothing) {
 // Chance would be one in 128; a head that reads the states of the position before gets a third. The
 // head has learned from texts of 24 tokens.
 TEST_F(Mtp, MostDraftsAreRight) {
-  const auto engine = OpenTiny(Options(2));
+  const auto engine = OpenTiny(MtpOptions(2));
   int accepted = 0, rejected = 0, tokens = 0;
   for (int i = 0; i < 40; ++i) {
     Request request = TinyRequest(RandomPrompt(2 + i % 5, 70 + i), 18);
@@ -71,7 +71,7 @@ TEST_F(Mtp, MostDraftsAreRight) {
 
 // The same model with a second head, for the draft behind the first one's.
 EngineOptions TwoHeads(int drafts) {
-  EngineOptions options = Options(drafts);
+  EngineOptions options = MtpOptions(drafts);
   options.model = SourceDir() + "/tests/golden/drafts/mimo_heads";
   return options;
 }
@@ -102,7 +102,7 @@ TEST_F(Mtp, MostDraftsOfSeveralHeadsAreRight) {
 // A head more than there are drafts would be of no use.
 TEST(MtpOpen, AsManyHeadsAreLoadedAsThereAreDrafts) {
   const int64_t one = OpenTiny(TwoHeads(1))->Info().weight_bytes;
-  EXPECT_EQ(one, OpenTiny(Options(1))->Info().weight_bytes);
+  EXPECT_EQ(one, OpenTiny(MtpOptions(1))->Info().weight_bytes);
   EXPECT_GT(OpenTiny(TwoHeads(2))->Info().weight_bytes, one + 50'000);
 }
 
@@ -116,16 +116,16 @@ TEST(MtpOpen, HeadsThatAreNotThereAreNamed) {
 }
 
 TEST(MtpOpen, AutoTakesTheHeadThatIsThere) {
-  EngineOptions options = Options(2);
+  EngineOptions options = MtpOptions(2);
   options.speculate = "auto";
   const auto engine = OpenTiny(options);
   Request request = TinyRequest(RandomPrompt(5, 71), 18);
   EXPECT_GT(Ask(*engine, request)->usage.accepted_tokens, 0);
-  EXPECT_EQ(engine->Info().weight_bytes, OpenTiny(Options(2))->Info().weight_bytes);
+  EXPECT_EQ(engine->Info().weight_bytes, OpenTiny(MtpOptions(2))->Info().weight_bytes);
 }
 
 TEST(MtpOpen, AutoIsContentWithoutMemoryForTheHead) {
-  EngineOptions options = Options(0);
+  EngineOptions options = MtpOptions(0);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const int64_t without = OpenTiny(options)->Info().kv_bytes;
@@ -133,11 +133,12 @@ TEST(MtpOpen, AutoIsContentWithoutMemoryForTheHead) {
   options.kv_memory = std::to_string(without);
   const auto engine = OpenTiny(options);
   EXPECT_EQ(engine->Info().max_model_len, options.max_model_len);
-  EXPECT_EQ(engine->Info().weight_bytes, OpenTiny(Options(0))->Info().weight_bytes);
+  EXPECT_EQ(engine->Info().weight_bytes, OpenTiny(MtpOptions(0))->Info().weight_bytes);
 }
 
 TEST(MtpOpen, HeadsTakeMemoryOnlyWhereTheyAreAskedFor) {
-  const EngineInfo with = OpenTiny(Options(2))->Info(), without = OpenTiny(Options(0))->Info();
+  const EngineInfo with = OpenTiny(MtpOptions(2))->Info(),
+                   without = OpenTiny(MtpOptions(0))->Info();
   EXPECT_GT(with.weight_bytes, without.weight_bytes + 50'000);
 }
 

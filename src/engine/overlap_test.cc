@@ -19,13 +19,13 @@
 namespace sluice::engine {
 namespace {
 
-struct Answer {
+struct RunnerAnswer {
   std::vector<int32_t> ids;
   std::vector<double> logprobs;
   std::vector<float> all;  // whole distributions, one behind the other
   FinishReason finish = FinishReason::kNone;
   Status error;
-  friend bool operator==(const Answer& a, const Answer& b) {
+  friend bool operator==(const RunnerAnswer& a, const RunnerAnswer& b) {
     return a.ids == b.ids && a.logprobs == b.logprobs && a.all == b.all && a.finish == b.finish;
   }
 };
@@ -121,7 +121,7 @@ class Rig {
     if (id % 5 == 2) request->request.stop_token_ids = {40, 50, 60, 70, 80, 90, 100};
     request->sink = [this, id, cancel](TextDelta&& delta) {
       std::lock_guard lock(mutex_);
-      Answer& answer = answers_[id];
+      RunnerAnswer& answer = answers_[id];
       for (const TokenInfo& token : delta.tokens) {
         answer.ids.push_back(token.id);
         answer.logprobs.push_back(token.logprob.value_or(1));
@@ -144,7 +144,7 @@ class Rig {
     std::unique_lock lock(mutex_);
     one_ended_.wait(lock, [&] { return ended_ >= ended; });
   }
-  std::map<RequestId, Answer> answers() {
+  std::map<RequestId, RunnerAnswer> answers() {
     std::lock_guard lock(mutex_);
     return answers_;
   }
@@ -160,7 +160,7 @@ class Rig {
     return used;
   }
   // Attaches, until all have ended, drafts of what the requests answered before, some wrong.
-  schedule::SchedulerStats DraftUntil(int ended, const std::map<RequestId, Answer>& known) {
+  schedule::SchedulerStats DraftUntil(int ended, const std::map<RequestId, RunnerAnswer>& known) {
     schedule::SchedulerStats stats;
     for (int turn = 0;; ++turn) {
       loop_->Call([&](schedule::Scheduler& scheduler) {
@@ -197,16 +197,16 @@ class Rig {
   const Constraints constraints_{text_->tokenizer(), 320, {2}};
   std::mutex mutex_;
   std::condition_variable one_ended_;
-  std::map<RequestId, Answer> answers_;  // guarded by mutex_
-  int ended_ = 0;                        // guarded by mutex_
+  std::map<RequestId, RunnerAnswer> answers_;  // guarded by mutex_
+  int ended_ = 0;                              // guarded by mutex_
   std::unique_ptr<TextWorkers> workers_;
   std::unique_ptr<StepLoop> loop_;
 };
 
 constexpr int kRequests = 24;
 
-std::map<RequestId, Answer> Answers(const std::string& device, int blocks = 0,
-                                    int counted = exec::kTestSlots) {
+std::map<RequestId, RunnerAnswer> Answers(const std::string& device, int blocks = 0,
+                                          int counted = exec::kTestSlots) {
   Rig rig(device, blocks, false, 0, counted);
   for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
   rig.WaitFor(kRequests);
@@ -219,7 +219,7 @@ std::map<RequestId, Answer> Answers(const std::string& device, int blocks = 0,
 }
 
 TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
-  const std::map<RequestId, Answer> expected = Answers("cpu");
+  const std::map<RequestId, RunnerAnswer> expected = Answers("cpu");
   int stopped = 0;
   for (const auto& [id, answer] : expected) {
     EXPECT_FALSE(answer.ids.empty()) << id;
@@ -237,7 +237,7 @@ TEST(Overlap, AnswersAreThoseOfADeviceWithoutIt) {
 
 // Alone, so that no other sequence's step lies behind it; its answer is that of steps one by one.
 TEST(Overlap, ASequenceWithPenaltiesIsInTwoStepsInFlight) {
-  std::map<RequestId, Answer> answers[2];
+  std::map<RequestId, RunnerAnswer> answers[2];
   for (const int counted : {0, 1}) {
     Rig rig("pinned", 0, false, 0, counted);
     rig.Submit(5);
@@ -255,7 +255,7 @@ TEST(Overlap, ASequenceWithPenaltiesIsInTwoStepsInFlight) {
 }
 
 TEST(Overlap, DraftsOfConstrainedAnswersAreVerifiedUnderTheirMasks) {
-  const std::map<RequestId, Answer> expected = Answers("cpu");
+  const std::map<RequestId, RunnerAnswer> expected = Answers("cpu");
   for (const char* device : {"cpu", "pinned"}) {
     Rig rig(device, 0, false, 3);
     for (RequestId id = 1; id <= kRequests; ++id) rig.Submit(id);
@@ -269,7 +269,7 @@ TEST(Overlap, DraftsOfConstrainedAnswersAreVerifiedUnderTheirMasks) {
 // A constrained answer sits out while a step of it is in flight, and then verifies at once what it
 // is bound to draw.
 TEST(Overlap, ForcedDraftsChangeNoAnswer) {
-  const std::map<RequestId, Answer> expected = Answers("cpu");
+  const std::map<RequestId, RunnerAnswer> expected = Answers("cpu");
   for (const char* device : {"cpu", "pinned", "plain", "nographs"}) {
     for (const int blocks : {0, 14}) {
       Rig rig(device, blocks, /*drafts=*/blocks == 0, 0, exec::kTestSlots, /*forced=*/8);
@@ -287,7 +287,7 @@ TEST(Overlap, ForcedDraftsChangeNoAnswer) {
 
 // Each step of a run in turn, in the model and in sampling.
 TEST(Overlap, WhateverStepFailsTheOthersAnswerAsBefore) {
-  const std::map<RequestId, Answer> expected = Answers("pinned");
+  const std::map<RequestId, RunnerAnswer> expected = Answers("pinned");
   int failures = 0;
   for (const char* op : {"attention", "sample", "set_counts", "keep_drawn"}) {
     for (int nth = 1; nth < 60; nth += 3) {
@@ -313,7 +313,7 @@ TEST(Overlap, WhateverStepFailsTheOthersAnswerAsBefore) {
 
 // A sequence with drafts to come waits for its own step, the others overlap, and no answer changes.
 TEST(Overlap, DraftsChangeNoAnswer) {
-  const std::map<RequestId, Answer> expected = Answers("cpu");
+  const std::map<RequestId, RunnerAnswer> expected = Answers("cpu");
   for (const char* device : {"cpu", "pinned", "plain", "nographs"}) {
     for (const int blocks : {0, 14}) {
       Rig rig(device, blocks, /*drafts=*/true);
@@ -346,7 +346,7 @@ TEST(Overlap, AStepWithDraftsThatFailsEndsItsRequestsAlone) {
 }
 
 TEST(Overlap, CancelledRequestsLeaveNothingBehindAndTheOthersAlone) {
-  const std::map<RequestId, Answer> expected = Answers("cpu");
+  const std::map<RequestId, RunnerAnswer> expected = Answers("cpu");
   for (const bool drafts : {false, true}) {
     Rig rig("pinned", 0, drafts);
     for (RequestId id = 1; id <= kRequests; ++id) {
@@ -355,7 +355,7 @@ TEST(Overlap, CancelledRequestsLeaveNothingBehindAndTheOthersAlone) {
     }
     rig.WaitFor(2 * kRequests);
     EXPECT_EQ(rig.BlocksInUse(), 0);
-    std::map<RequestId, Answer> answers = rig.answers();
+    std::map<RequestId, RunnerAnswer> answers = rig.answers();
     std::erase_if(answers, [](const auto& item) { return item.first > 1000; });
     EXPECT_TRUE(answers == expected) << drafts;
   }
@@ -365,7 +365,7 @@ TEST(Overlap, AFailingStepEndsItsRequestsAndTheLoopGoesOn) {
   Rig rig("pinned");
   rig.Submit(1);
   rig.WaitFor(1);
-  const Answer before = rig.answers()[1];
+  const RunnerAnswer before = rig.answers()[1];
   rig.tiny().queued().FailOp("attention", 9);
   for (RequestId id = 2; id <= 6; ++id) rig.Submit(id);
   rig.WaitFor(6);
@@ -398,7 +398,7 @@ TEST(Overlap, FailuresAreCountedWithTheirTimeUntilAStepIsWell) {
   rig.tiny().queued().FailOp("attention");
   rig.Submit(1);
   rig.WaitFor(1);
-  const Answer failed = rig.answers()[1];
+  const RunnerAnswer failed = rig.answers()[1];
   EXPECT_EQ(failed.finish, FinishReason::kError);
   EXPECT_EQ(failed.error.code(), StatusCode::kDevice);
   EXPECT_EQ(failed.error.message(),

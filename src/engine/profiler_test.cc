@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 100, 101, 102};
+const std::vector<int32_t> kProfiledPrompt = {1, 100, 101, 102};
 
 int Named(const Json& trace, const char* name) {
   return static_cast<int>(std::count_if(
@@ -26,7 +26,7 @@ TEST(EngineProfile, HasTheNextStepsAndNoMore) {
   // Whichever is first: the requests go on until the profile has its steps.
   std::atomic<bool> done = false;
   std::thread load([&] {
-    while (!done) Ask(*engine, TinyRequest(kPrompt, 8));
+    while (!done) Ask(*engine, TinyRequest(kProfiledPrompt, 8));
   });
   profile.join();
   done = true;

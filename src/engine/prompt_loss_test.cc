@@ -10,7 +10,7 @@
 namespace sluice::engine {
 namespace {
 
-std::string Read(const std::string& path) {
+std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
   std::stringstream text;
@@ -21,9 +21,9 @@ std::string Read(const std::string& path) {
 TEST(PromptLoss, IsThatOfTheReferenceInChunksOfAnySize) {
   for (const std::string model : {"llama", "gemma2", "qwen3_next"}) {
     const std::string folder = TinyOptions(model).model;
-    const Json expected = *ParseJson(Read(folder + "/expected.json"), "expected.json");
+    const Json expected = *ParseJson(ReadFile(folder + "/expected.json"), "expected.json");
     const auto prompt = expected["prompt"].get<std::vector<int32_t>>();
-    const std::string bytes = Read(folder + "/logprobs.bin");
+    const std::string bytes = ReadFile(folder + "/logprobs.bin");
     std::vector<float> logprobs(bytes.size() / sizeof(float));
     std::memcpy(logprobs.data(), bytes.data(), bytes.size());
     const size_t vocab = logprobs.size() / prompt.size();

@@ -9,14 +9,12 @@
 namespace sluice::engine {
 namespace {
 
-std::string Folder(const std::string& name) { return SourceDir() + "/tests/golden/drafts/" + name; }
-
 // The head guesses 112 of 128 tokens.
-EngineOptions Eagle(const std::string& verify) {
+EngineOptions VerifiedEagle(const std::string& verify) {
   EngineOptions options = TinyOptions();
-  options.model = Folder("target");
+  options.model = DraftFolder("target");
   options.speculate = "eagle3";
-  options.draft_model = Folder("eagle3");
+  options.draft_model = DraftFolder("eagle3");
   options.speculate_tokens = 3;
   options.speculate_adapt = false;  // what pays is a matter of time
   options.max_queue = 4096;
@@ -25,14 +23,14 @@ EngineOptions Eagle(const std::string& verify) {
 }
 
 EngineOptions Block(const std::string& head = "block") {
-  EngineOptions options = Eagle("rejection");
+  EngineOptions options = VerifiedEagle("rejection");
   options.speculate = "block";
-  options.draft_model = Folder(head);
+  options.draft_model = DraftFolder(head);
   return options;
 }
 
-EngineOptions Plain() {
-  EngineOptions options = Eagle("exact");
+EngineOptions PlainTarget() {
+  EngineOptions options = VerifiedEagle("exact");
   options.speculate = "none";
   options.draft_model.clear();
   return options;
@@ -102,9 +100,9 @@ double Deviations(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 TEST(RejectionInEngines, AnswersHaveTheDistributionOfThoseWithoutDrafts) {
-  const auto plain = OpenTiny(Plain());
+  const auto plain = OpenTiny(PlainTarget());
   const Counts without = Count(*plain);
-  for (const EngineOptions& options : {Eagle("rejection"), Block(), Block("dflash")}) {
+  for (const EngineOptions& options : {VerifiedEagle("rejection"), Block(), Block("dflash")}) {
     const auto rejecting = OpenTiny(options);
     const Counts with = Count(*rejecting);
     EXPECT_GT(Accepted(*rejecting), 0.2 * kAnswers) << "the test shows little";
@@ -118,7 +116,7 @@ TEST(RejectionInEngines, AnswersHaveTheDistributionOfThoseWithoutDrafts) {
 TEST(RejectionInEngines, MoreDraftsCountThanThoseThatAreWhatIsDrawn) {
   std::map<std::string, double> shares;
   for (const char* verify : {"exact", "rejection"}) {
-    const auto engine = OpenTiny(Eagle(verify));
+    const auto engine = OpenTiny(VerifiedEagle(verify));
     int accepted = 0, rejected = 0;
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       const Usage usage = Ask(*engine, Sampled(seed, 20))->usage;
@@ -131,7 +129,7 @@ TEST(RejectionInEngines, MoreDraftsCountThanThoseThatAreWhatIsDrawn) {
 }
 
 TEST(RejectionInEngines, ASeedGivesTheSameAnswerAgain) {
-  for (const EngineOptions& options : {Eagle("rejection"), Block(), Mimo("mtp")}) {
+  for (const EngineOptions& options : {VerifiedEagle("rejection"), Block(), Mimo("mtp")}) {
     const auto first = OpenTiny(options), second = OpenTiny(options);
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       const auto a = Ask(*first, Sampled(seed, 30)), b = Ask(*second, Sampled(seed, 30));
@@ -152,11 +150,11 @@ TEST(RejectionInEngines, DraftsOfTheHostAreTakenToo) {
 // Whatever they ask, greedy answers are those without drafts, and others are as long.
 class RejectingEngine : public DeviceDraftsTest {
  protected:
-  RejectingEngine() : DeviceDraftsTest(Plain()) {}
+  RejectingEngine() : DeviceDraftsTest(PlainTarget()) {}
 };
 TEST_F(RejectingEngine, TakesRequestsOfEveryKind) {
   for (const bool cached : {false, true}) {
-    EngineOptions options = Eagle("rejection");
+    EngineOptions options = VerifiedEagle("rejection");
     options.prefix_cache = cached;
     const auto engine = OpenTiny(options);
     std::vector<std::shared_ptr<Answer>> answers;
@@ -182,7 +180,7 @@ TEST_F(RejectingEngine, TakesRequestsOfEveryKind) {
 
 // What drafts were drawn from takes memory: of three guesses of eight sequences.
 TEST(RejectionInEngines, ItsMemoryIsPlanned) {
-  EngineOptions options = Eagle("exact");
+  EngineOptions options = VerifiedEagle("exact");
   options.kv_memory.clear();
   options.max_model_len = 0;
   EXPECT_TRUE(OpenTiny(options) != nullptr);
@@ -193,10 +191,11 @@ TEST(RejectionInEngines, ItsMemoryIsPlanned) {
 }
 
 TEST(RejectionInEngines, UsageTellsOfIt) {
-  const auto rejecting = OpenTiny(Eagle("rejection")), exact = OpenTiny(Eagle("exact"));
+  const auto rejecting = OpenTiny(VerifiedEagle("rejection")),
+             exact = OpenTiny(VerifiedEagle("exact"));
   EXPECT_TRUE(Ask(*rejecting, Sampled(1, 4))->usage.verified_by_rejection);
   EXPECT_FALSE(Ask(*exact, Sampled(1, 4))->usage.verified_by_rejection);
-  EngineOptions none = Plain();
+  EngineOptions none = PlainTarget();
   none.speculate_verify = "rejection";
   EXPECT_FALSE(Ask(*OpenTiny(none), Sampled(1, 4))->usage.verified_by_rejection);
   // An answer that has no drafts.

@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <random>
 
-#include "engine/engine_fixture.h"
+#include "engine/device_drafts_fixture.h"
 
 namespace sluice::engine {
 namespace {
-
-std::vector<int32_t> RandomPrompt(int tokens, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> ids;
-  for (int i = 0; i < tokens; ++i) ids.push_back(3 + static_cast<int32_t>(random() % 120));
-  return ids;
-}
 
 // One greedy, one sampled with filters, one with penalties and two choices.
 std::vector<Request> Subjects() {
@@ -31,18 +24,6 @@ std::vector<Request> Subjects() {
     subjects.push_back(request);
   }
   return subjects;
-}
-
-struct Expected {
-  std::map<int, Answer::Choice> choices;
-  std::vector<double> prompt;
-  friend bool operator==(const Expected&, const Expected&) = default;
-};
-
-Expected Of(const Answer& answer) {
-  Expected expected{answer.choices, {}};
-  for (const TokenInfo& token : answer.prompt) expected.prompt.push_back(token.logprob.value_or(1));
-  return expected;
 }
 
 constexpr char kOnHost[] = "qwen3_moe beside OpenCL";

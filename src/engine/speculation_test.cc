@@ -37,7 +37,7 @@ struct Case {
   std::function<void(Request&)> change;
 };
 
-std::vector<Case> Cases() {
+std::vector<Case> SpeculationCases() {
   return {
       {"greedy", [](Request&) {}},
       {"sampled", [](Request& r) { r.sampling.temperature = 0.2; }},
@@ -103,7 +103,7 @@ TEST_P(Speculation, RequestsOfEveryKindGetTheSameAnswer) {
   const auto plain = OpenTiny(Plain());
   for (const int tokens : {1, 4, 8}) {
     const auto drafting = OpenTiny(Drafting(tokens));
-    for (const Case& c : Cases()) {
+    for (const Case& c : SpeculationCases()) {
       Request request = Repeating();
       c.change(request);
       const auto expected = Ask(*plain, request);

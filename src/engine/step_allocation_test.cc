@@ -14,18 +14,18 @@
 namespace sluice::engine {
 namespace {
 
-constexpr int kSequences = 64, kPrompt = 8, kContext = 512, kBlockTokens = 32;
+constexpr int kSequences = 64, kPromptTokens = 8, kContext = 512, kBlockTokens = 32;
 // Buffers reach their sizes in the first steps.
-constexpr int kWarmUp = 20, kSteps = 200;
+constexpr int kWarmUp = 20, kCountedSteps = 200;
 constexpr int kDrafts = 8;
 
-class Rig {
+class AllocationRig {
  public:
-  explicit Rig(std::optional<int> logprobs, const std::string& drafts = "none")
+  explicit AllocationRig(std::optional<int> logprobs, const std::string& drafts = "none")
       : logprobs_(logprobs) {
     schedule::SchedulerOptions options;
     options.max_num_seqs = kSequences;
-    options.max_batch_tokens = kSequences * kPrompt;
+    options.max_batch_tokens = kSequences * kPromptTokens;
     options.max_model_len = kContext;
     options.queue_limit = kSequences;
     options.max_extra_rows = kSequences * kDrafts;
@@ -55,21 +55,21 @@ class Rig {
     workers_ = std::make_unique<TextWorkers>(2, std::move(context));
     loop_->Start(workers_.get());
   }
-  ~Rig() {
+  ~AllocationRig() {
     stopping_ = true;
     loop_->Stop();
     workers_->Stop();
   }
 
-  // Of the step thread, in kSteps steps in which all sequences decode.
+  // Of the step thread, in kCountedSteps steps in which all sequences decode.
   int64_t AllocationsOfDecoding() {
     // All at once: on a busy machine the first would end before the last has come.
     loop_->SetPaused(true);
     for (int i = 0; i < kSequences; ++i) {
       auto request = std::make_shared<RequestState>();
       request->id = static_cast<RequestId>(i + 1);
-      request->request.prompt = std::vector<int32_t>(kPrompt, i % 50 + 5);
-      request->request.max_tokens = kContext - kPrompt;
+      request->request.prompt = std::vector<int32_t>(kPromptTokens, i % 50 + 5);
+      request->request.max_tokens = kContext - kPromptTokens;
       request->request.ignore_eos = true;
       request->request.logprobs = logprobs_;
       request->request.sampling.temperature = 0;
@@ -88,14 +88,14 @@ class Rig {
   void Between(const model::DeviceBatch& batch) {
     const int64_t tokens = batch.tokens(), rows = batch.rows();
     const bool decodes = batch.sequences() == kSequences && tokens == rows;
-    if (decodes && decoded_ < kWarmUp + kSteps) verified_ += rows - kSequences;
+    if (decodes && decoded_ < kWarmUp + kCountedSteps) verified_ += rows - kSequences;
     const int64_t now = thread_allocations;
-    if (decodes && ++decoded_ > kWarmUp && decoded_ <= kWarmUp + kSteps)
+    if (decodes && ++decoded_ > kWarmUp && decoded_ <= kWarmUp + kCountedSteps)
       allocations_ += now - left_;
     // The workers keep up, as they would beside a model that takes its time.
     while (delivered_ < expected_ && !stopping_) std::this_thread::yield();
     expected_ += std::min(rows, batch.sequences());
-    if (decoded_ == kWarmUp + kSteps) {
+    if (decoded_ == kWarmUp + kCountedSteps) {
       done_ = true;
       done_.notify_all();
     }
@@ -112,7 +112,7 @@ class Rig {
 
   exec::NullExecutor null_{{.sequences = kSequences,
                             .context = kContext,
-                            .max_batch_tokens = kSequences * kPrompt,
+                            .max_batch_tokens = kSequences * kPromptTokens,
                             .block_tokens = kBlockTokens,
                             .extra_rows = kSequences * kDrafts},
                            [this](const model::DeviceBatch& batch) { Between(batch); }};
@@ -125,16 +125,16 @@ class Rig {
 };
 
 TEST(StepAllocation, ADecodeStepOfTheLoopAllocatesNothing) {
-  EXPECT_EQ(Rig(std::nullopt).AllocationsOfDecoding(), 0);
+  EXPECT_EQ(AllocationRig(std::nullopt).AllocationsOfDecoding(), 0);
 }
 
-TEST(StepAllocation, NorWithLogProbs) { EXPECT_EQ(Rig(5).AllocationsOfDecoding(), 0); }
+TEST(StepAllocation, NorWithLogProbs) { EXPECT_EQ(AllocationRig(5).AllocationsOfDecoding(), 0); }
 
 TEST(StepAllocation, NorWithDrafts) {
   for (const char* proposer : {"ngram", "suffix"}) {
-    Rig rig(std::nullopt, proposer);
+    AllocationRig rig(std::nullopt, proposer);
     EXPECT_EQ(rig.AllocationsOfDecoding(), 0) << proposer;
-    EXPECT_GT(rig.verified(), kSteps * kDrafts) << "few drafts: the test shows nothing";
+    EXPECT_GT(rig.verified(), kCountedSteps * kDrafts) << "few drafts: the test shows nothing";
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-EngineOptions Options(const std::string& proposer, double share) {
+EngineOptions SyntheticOptions(const std::string& proposer, double share) {
   EngineOptions options = TinyOptions(proposer == "ngram" ? "qwen3" : "mimo");
   options.speculate = proposer;
   options.speculate_tokens = 3;
@@ -25,7 +25,7 @@ EngineOptions Options(const std::string& proposer, double share) {
 TEST(Synthetic, TheShareThatIsAskedForIsTaken) {
   for (const char* const proposer : {"ngram", "mtp"}) {
     for (const double share : {0.3, 0.7, 1.0}) {
-      const auto engine = OpenTiny(Options(proposer, share));
+      const auto engine = OpenTiny(SyntheticOptions(proposer, share));
       double accepted = 0, rejected = 0;
       for (int i = 0; i < 20; ++i) {
         std::vector<int32_t> prompt = {20, 33, 46, 20, 33, 46, 20 + i, 33};
@@ -55,7 +55,8 @@ TEST(Synthetic, TheShareThatIsAskedForIsTaken) {
 }
 
 TEST(Synthetic, TheSameSeedGivesTheSameText) {
-  const auto one = OpenTiny(Options("mtp", 0.5)), other = OpenTiny(Options("mtp", 0.5));
+  const auto one = OpenTiny(SyntheticOptions("mtp", 0.5)),
+             other = OpenTiny(SyntheticOptions("mtp", 0.5));
   Request request = TinyRequest(RandomPrompt(5, 3), 40);
   request.sampling.temperature = 1.0;
   request.sampling.seed = 4;
@@ -63,7 +64,7 @@ TEST(Synthetic, TheSameSeedGivesTheSameText) {
 }
 
 TEST(Synthetic, WithoutDraftsItIsRefused) {
-  EngineOptions options = Options("ngram", 0.5);
+  EngineOptions options = SyntheticOptions("ngram", 0.5);
   options.speculate = "none";
   const Status status = Engine::Open(options, {}).status();
   EXPECT_EQ(status.field(), "speculate-synthetic");
@@ -71,7 +72,7 @@ TEST(Synthetic, WithoutDraftsItIsRefused) {
 }
 
 TEST(Synthetic, OthersDoNotSpeakOfIt) {
-  const auto engine = OpenTiny(Options("ngram", 0.0));
+  const auto engine = OpenTiny(SyntheticOptions("ngram", 0.0));
   EXPECT_EQ(Ask(*engine, TinyRequest({20, 33}, 4))->usage.synthetic_acceptance, 0.0);
 }
 

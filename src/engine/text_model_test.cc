@@ -10,7 +10,7 @@
 namespace sluice::engine {
 namespace {
 
-constexpr const char* kTools = R"([{"type":"function","function":{"name":"f"}}])";
+constexpr const char* kOneTool = R"([{"type":"function","function":{"name":"f"}}])";
 
 std::unique_ptr<TextModelImpl> WithTemplate(const std::string& source) {
   files::ModelFiles files = files::OpenText(SourceDir() + "/tests/golden/models/llama").value();
@@ -28,14 +28,14 @@ ChatPrompt Conversation(const std::string& tools) {
 TEST(TextModel, ToolsThatTheTemplateLeavesOutAreRefused) {
   const auto model = WithTemplate("{{ messages[0]['content'] }}");
   EXPECT_EQ(model->RenderPrompt(Conversation(""), "").value(), "hi");
-  const auto refused = model->RenderPrompt(Conversation(kTools), "");
+  const auto refused = model->RenderPrompt(Conversation(kOneTool), "");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.status().field(), "tools");
   // `sluice template` shows what the template does.
-  EXPECT_EQ(model->RenderChat(Conversation(kTools), "", nullptr).value(), "hi");
+  EXPECT_EQ(model->RenderChat(Conversation(kOneTool), "", nullptr).value(), "hi");
   Request request;
-  request.prompt = Conversation(kTools);
+  request.prompt = Conversation(kOneTool);
   int second_text = 0;
   const auto ids = model->PromptIds(request, 100, false, &second_text);
   ASSERT_FALSE(ids.ok());
@@ -46,7 +46,7 @@ TEST(TextModel, ToolsThatTheTemplateShowsAreTaken) {
   const auto model = WithTemplate(
       "{% if tools %}{{ tools[0]['function']['name'] }} {% endif %}"
       "{{ messages[0]['content'] }}");
-  EXPECT_EQ(model->RenderPrompt(Conversation(kTools), "").value(), "f hi");
+  EXPECT_EQ(model->RenderPrompt(Conversation(kOneTool), "").value(), "f hi");
   EXPECT_EQ(model->RenderPrompt(Conversation(""), "").value(), "hi");
 }
 
@@ -96,7 +96,7 @@ TEST(TextModel, ACancelledRequestIsNotRendered) {
   const auto model = WithTemplate("{{ messages[0]['content'] }}");
   Request request;
   int second_text = 0;
-  for (const char* const tools : {kTools, ""}) {
+  for (const char* const tools : {kOneTool, ""}) {
     request.prompt = Conversation(tools);
     EXPECT_EQ(model->PromptIds(request, 100, true, &second_text).status().code(),
               StatusCode::kCancelled);
@@ -150,7 +150,7 @@ TEST(TextModel, ConversationsAndToolsOfManyValuesAreRefused) {
 // The clock alone makes no difference.
 TEST(TextModel, ATemplateWithAClockStillIgnoresTools) {
   const auto model = WithTemplate("{{ strftime_now('%Y') }} {{ messages[0]['content'] }}");
-  EXPECT_FALSE(model->RenderPrompt(Conversation(kTools), "").ok());
+  EXPECT_FALSE(model->RenderPrompt(Conversation(kOneTool), "").ok());
 }
 
 TEST(TextModel, ItTellsItsTemplateAndTheTextsOfItsSpecialTokens) {

@@ -10,11 +10,11 @@ namespace {
 using schedule::FinishReason;
 
 // Choice `choice` drew `ids`, the first of them with two log-probs when `with_logprobs`.
-struct Step {
+struct GivenStep {
   batch::StepResult result;
   schedule::SequenceOutcome outcome;
 
-  Step(int choice, std::vector<int32_t> ids, bool with_logprobs) {
+  GivenStep(int choice, std::vector<int32_t> ids, bool with_logprobs) {
     result.tokens.push_back({.id = 99});  // of another sequence
     outcome.choice = choice;
     outcome.token_begin = 1;
@@ -67,7 +67,7 @@ std::string Describe(const UpdateBatch& batch) {
 
 TEST(UpdateBatch, TokensWithoutLogProbsAreIdsAlone) {
   UpdateBatch batch;
-  const Step step(3, {5, 6}, false);
+  const GivenStep step(3, {5, 6}, false);
   batch.Add(nullptr, step.outcome, step.result, 11);
   ASSERT_EQ(batch.updates().size(), 1u);
   const ChoiceUpdate& update = batch.updates()[0];
@@ -80,7 +80,7 @@ TEST(UpdateBatch, TokensWithoutLogProbsAreIdsAlone) {
 
 TEST(UpdateBatch, TheFirstTokenTellsWhenTheSequenceWasAdmitted) {
   UpdateBatch batch;
-  Step step(0, {5}, false);
+  GivenStep step(0, {5}, false);
   step.outcome.drawn = 1;
   step.outcome.admitted_us = 77;
   step.outcome.cached_tokens = 32;
@@ -94,9 +94,9 @@ TEST(UpdateBatch, TheFirstTokenTellsWhenTheSequenceWasAdmitted) {
 // A batch that finds another one waiting is put behind it: every index moves.
 TEST(UpdateBatch, AppendedBatchesSayWhatTheySaidAlone) {
   const auto fill = [](UpdateBatch* batch, int from) {
-    const Step plain(from, {10 * from}, false);
+    const GivenStep plain(from, {10 * from}, false);
     batch->Add(nullptr, plain.outcome, plain.result, 0);
-    Step rich(from + 1, {10 * from + 1, 10 * from + 2}, true);
+    GivenStep rich(from + 1, {10 * from + 1, 10 * from + 2}, true);
     rich.Score({10 * from + 3, 10 * from + 4});
     batch->Add(nullptr, rich.outcome, rich.result, 0);
     batch->AddEnd({.choice = static_cast<uint8_t>(from + 2), .finish = FinishReason::kError}, {},

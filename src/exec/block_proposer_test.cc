@@ -7,7 +7,7 @@
 namespace sluice::exec {
 namespace {
 
-constexpr int kGuesses = 4;
+constexpr int kBlockGuesses = 4;
 
 struct WithBlock {
   explicit WithBlock(const std::string& device_name, const std::string& name = "block")
@@ -15,7 +15,7 @@ struct WithBlock {
     files = files::OpenEagle(tiny.files.path + "/../" + name).value();
     model::ModelOptions options =
         model::EagleHead::OptionsFor(tiny.model->options(), files.config.form);
-    options.max_logits_rows = kTestSlots * BlockTokens(files.config.form, kGuesses);
+    options.max_logits_rows = kTestSlots * BlockTokens(files.config.form, kBlockGuesses);
     weights::WeightPlan plan =
         model::EagleHead::PlanWeights(files, *tiny.device, options.activation).value();
     head = std::move(
@@ -30,7 +30,7 @@ struct WithBlock {
   Result<std::unique_ptr<Executor>> Make(const model::EagleHead* with, bool rejects) {
     Executor::Options options{.max_num_seqs = kTestSlots,
                               .depth = 2,
-                              .draft_tokens = with == nullptr ? 0 : kGuesses,
+                              .draft_tokens = with == nullptr ? 0 : kBlockGuesses,
                               .eagle_head = with,
                               .draft_store = with == nullptr ? nullptr : store.get(),
                               .rejects = rejects};
@@ -50,9 +50,9 @@ batch::BatchPlan Guess(uint64_t step, int first, const std::vector<batch::TokenR
   PlanBuilder plan(step, 1);
   for (const int slot : slots) {
     std::vector<batch::TokenRef> room = tokens;
-    room.resize(tokens.size() + kGuesses + 1, tokens.back());  // one more of DFlash's form
+    room.resize(tokens.size() + kBlockGuesses + 1, tokens.back());  // one more of DFlash's form
     plan.Entry(slot, first, room, {{static_cast<int>(tokens.size()) - 1}});
-    plan.plan().tokens.resize(plan.plan().tokens.size() - kGuesses - 1);
+    plan.plan().tokens.resize(plan.plan().tokens.size() - kBlockGuesses - 1);
     plan.plan().entries.back().query_tokens = static_cast<int32_t>(tokens.size());
     plan.plan().entries.back().guesses = std::max(guesses, 1);
     if (first > 0) continue;
@@ -62,20 +62,20 @@ batch::BatchPlan Guess(uint64_t step, int first, const std::vector<batch::TokenR
   return plan.plan();
 }
 
-const std::vector<int32_t> kPrompt = {7, 8, 9, 10, 11, 12, 13, 14};
+const std::vector<int32_t> kBlockPrompt = {7, 8, 9, 10, 11, 12, 13, 14};
 
 // What a step draws, and how many of its guesses the next one finds right.
 std::vector<int32_t> DrawnWith(WithBlock* with, const std::vector<int>& slots) {
-  EXPECT_TRUE(with->tiny.Run(Guess(1, 0, kPrompt, kGuesses, slots)).ok());
+  EXPECT_TRUE(with->tiny.Run(Guess(1, 0, kBlockPrompt, kBlockGuesses, slots)).ok());
   PlanBuilder plan(2, 1);
   std::vector<TestRow> rows;
   std::vector<batch::TokenRef> tokens = {batch::kLastDrawn};
-  for (int i = 0; i < kGuesses; ++i) {
+  for (int i = 0; i < kBlockGuesses; ++i) {
     rows.push_back({i, batch::RowPurpose::kVerify, batch::KnownToken(i + 1)});
     tokens.push_back(batch::KnownToken(i + 1));
   }
-  rows.push_back({kGuesses, batch::RowPurpose::kVerify, -1});
-  plan.Entry(1, static_cast<int>(kPrompt.size()), tokens, rows);
+  rows.push_back({kBlockGuesses, batch::RowPurpose::kVerify, -1});
+  plan.Entry(1, static_cast<int>(kBlockPrompt.size()), tokens, rows);
   const auto result = with->tiny.Run(plan.plan());
   EXPECT_TRUE(result.ok()) << result.status().message();
   std::vector<int32_t> drawn;
@@ -101,13 +101,13 @@ TEST_P(BlockProposer, GuessesAreThoseOfTheSequenceAlone) {
 
 TEST_P(BlockProposer, AnyNumberOfGuessesIsTwoReplays) {
   WithBlock with("pinned", GetParam());
-  ASSERT_TRUE(with.tiny.Run(Guess(1, 0, kPrompt, 0)).ok());
+  ASSERT_TRUE(with.tiny.Run(Guess(1, 0, kBlockPrompt, 0)).ok());
   uint64_t step = 2;
-  for (int guesses = -1; guesses <= kGuesses; ++guesses) {
+  for (int guesses = -1; guesses <= kBlockGuesses; ++guesses) {
     for (int i = 0; i < 4; ++i) {
       const int64_t before = with.tiny.queued().counts().replays;
       const auto result =
-          with.tiny.Run(Guess(step++, static_cast<int>(kPrompt.size()), {5}, guesses));
+          with.tiny.Run(Guess(step++, static_cast<int>(kBlockPrompt.size()), {5}, guesses));
       ASSERT_TRUE(result.ok()) << result.status().message();
       if (i < 3) continue;
       EXPECT_EQ(with.tiny.queued().counts().replays - before, 2) << guesses;
@@ -130,9 +130,9 @@ TEST_P(BlockProposer, WhatItTakesIsPlanned) {
     };
     const DraftOf draft{.eagle = &with.files.config,
                         .options = with.head->options(),
-                        .drawn = rejects ? kGuesses : 0,
-                        .tokens = kGuesses};
-    EXPECT_EQ(draft.block(), BlockTokens(with.files.config.form, kGuesses));
+                        .drawn = rejects ? kBlockGuesses : 0,
+                        .tokens = kBlockGuesses};
+    EXPECT_EQ(draft.block(), BlockTokens(with.files.config.form, kBlockGuesses));
     const size_t planned = Executor::DeviceBytes(with.tiny.model->config(),
                                                  with.tiny.model->options(), kTestSlots, draft);
     const size_t logits = size_t{kTestSlots} * static_cast<size_t>(draft.block()) * sizeof(float) *

@@ -10,7 +10,7 @@
 namespace sluice::exec {
 namespace {
 
-constexpr int kGuesses = 3;
+constexpr int kModelGuesses = 3;
 
 // An executor over the same model with itself as the draft, instead of the one without.
 struct WithDraft {
@@ -35,7 +35,7 @@ struct WithDraft {
   Result<std::unique_ptr<Executor>> Make(const model::Model* with) {
     Executor::Options options{.max_num_seqs = kTestSlots,
                               .depth = 2,
-                              .draft_tokens = with == nullptr ? 0 : kGuesses,
+                              .draft_tokens = with == nullptr ? 0 : kModelGuesses,
                               .draft_model = with,
                               .draft_store = with == nullptr ? nullptr : store.get()};
     return Executor::Make(*tiny.device, *tiny.model, *tiny.store, options);
@@ -46,17 +46,17 @@ struct WithDraft {
   std::unique_ptr<kvstore::KvStore> store;
 };
 
-const std::vector<int32_t> kPrompt = {7, 8, 9, 10, 11, 12, 13, 14};
+const std::vector<int32_t> kDraftedPrompt = {7, 8, 9, 10, 11, 12, 13, 14};
 
-batch::BatchPlan Prompt(uint64_t step) {
+batch::BatchPlan DraftModelPrompt(uint64_t step) {
   PlanBuilder plan(step, 1);
-  plan.Entry(1, 0, kPrompt, {{7}});
-  plan.Start(1, {.temperature = 0.0f}, kPrompt);
+  plan.Entry(1, 0, kDraftedPrompt, {{7}});
+  plan.Start(1, {.temperature = 0.0f}, kDraftedPrompt);
   return plan.plan();
 }
 
 // A token of the sequence in slot 1 and its guesses; its table has room for them.
-batch::BatchPlan Decode(uint64_t step, int32_t token, int first = 8, int guesses = kGuesses) {
+batch::BatchPlan Decode(uint64_t step, int32_t token, int first = 8, int guesses = kModelGuesses) {
   PlanBuilder plan(step, 1);
   plan.Entry(1, first, {token, token, token, token}, {{0}});
   batch::BatchPlan& made = plan.plan();
@@ -71,28 +71,28 @@ batch::BatchPlan Decode(uint64_t step, int32_t token, int first = 8, int guesses
 TEST(DraftModelProposer, ItsGuessesAreWhatTheModelDraws) {
   for (const char* const device : {"cpu", "pinned"}) {
     WithDraft with(device);
-    const auto first = with.tiny.Run(Prompt(1));
+    const auto first = with.tiny.Run(DraftModelPrompt(1));
     ASSERT_TRUE(first.ok()) << first.status().message();
     ASSERT_TRUE(with.tiny.Run(Decode(2, first->tokens.at(0).id)).ok());
     PlanBuilder plan(3, 1);
     std::vector<TestRow> rows;
-    for (int i = 0; i < kGuesses; ++i)
+    for (int i = 0; i < kModelGuesses; ++i)
       rows.push_back({i, batch::RowPurpose::kVerify, batch::KnownToken(i + 1)});
-    rows.push_back({kGuesses, batch::RowPurpose::kVerify, -1});
+    rows.push_back({kModelGuesses, batch::RowPurpose::kVerify, -1});
     plan.Entry(
         1, 9, {batch::kLastDrawn, batch::KnownToken(1), batch::KnownToken(2), batch::KnownToken(3)},
         rows);
     const auto verified = with.tiny.Run(plan.plan());
     ASSERT_TRUE(verified.ok()) << verified.status().message();
-    EXPECT_EQ(verified->tokens.size(), kGuesses + 1u) << device << ": all of them are right";
+    EXPECT_EQ(verified->tokens.size(), kModelGuesses + 1u) << device << ": all of them are right";
   }
 }
 
 TEST(DraftModelProposer, AnyNumberOfGuessesIsTwoReplays) {
   WithDraft with("pinned");
-  ASSERT_TRUE(with.tiny.Run(Prompt(1)).ok());
+  ASSERT_TRUE(with.tiny.Run(DraftModelPrompt(1)).ok());
   uint64_t step = 2;
-  for (int guesses = -1; guesses <= kGuesses; ++guesses) {
+  for (int guesses = -1; guesses <= kModelGuesses; ++guesses) {
     for (int i = 0; i < 4; ++i) {
       const int64_t before = with.tiny.queued().counts().replays;
       const auto result = with.tiny.Run(Decode(step++, 5, 8, guesses));
@@ -127,7 +127,7 @@ TEST(DraftModelProposer, WhatItTakesIsPlanned) {
 TEST(DraftModelProposer, OneThatMeetsAnErrorGuessesNoMoreAndAnswersGoOn) {
   WithDraft sound("cpu"), with("cpu", kTestKernelBlock);
   for (uint64_t step = 1; step < 5; ++step) {
-    const auto plan = [&] { return step == 1 ? Prompt(step) : Decode(step, 5); };
+    const auto plan = [&] { return step == 1 ? DraftModelPrompt(step) : Decode(step, 5); };
     const auto expected = sound.tiny.Run(plan()), result = with.tiny.Run(plan());
     ASSERT_TRUE(expected.ok() && result.ok()) << result.status().message();
     EXPECT_EQ(result->tokens.at(0).id, expected->tokens.at(0).id);

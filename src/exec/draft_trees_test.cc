@@ -18,15 +18,15 @@ using batch::RowPurpose;
 using batch::StepResult;
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 20, 98, 13, 26, 20, 23, 18, 53, 85};
+const std::vector<int32_t> kTreePrompt = {1, 75, 65, 67, 20, 98, 13, 26, 20, 23, 18, 53, 85};
 constexpr int kTokens = 40;
 
-struct Case {
+struct TreeCase {
   std::string model, device;
   DType kv = DType::kF16;
 };
 
-class DraftTrees : public ::testing::TestWithParam<Case> {
+class DraftTrees : public ::testing::TestWithParam<TreeCase> {
  protected:
   void SetUp() override {
     if (GetParam().device == "xpu") {
@@ -49,11 +49,11 @@ class DraftTrees : public ::testing::TestWithParam<Case> {
   }
   void Prefill(int slot, const batch::SamplingParams& params, std::vector<Drawn>* drawn) {
     PlanBuilder plan = NextPlan();
-    plan.Start(slot, params, kPrompt).Entry(slot, 0, kPrompt, {{12}});
+    plan.Start(slot, params, kTreePrompt).Entry(slot, 0, kTreePrompt, {{12}});
     Take(Run(plan), drawn);
   }
   static int EndOf(const std::vector<Drawn>& drawn) {
-    return static_cast<int>(kPrompt.size() + drawn.size()) - 1;
+    return static_cast<int>(kTreePrompt.size() + drawn.size()) - 1;
   }
   std::vector<Drawn> OneByOne(int slot, const batch::SamplingParams& params) {
     std::vector<Drawn> drawn;
@@ -123,25 +123,19 @@ class DraftTrees : public ::testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, DraftTrees,
-    ::testing::Values(Case{"llama", "cpu"}, Case{"llama", "pinned"}, Case{"llama", "xpu"},
-                      Case{"gemma2", "cpu"}, Case{"gemma2", "xpu"}, Case{"gemma4_e", "cpu"},
-                      Case{"gemma4_e", "xpu"}, Case{"deepseek_v2", "cpu"},
-                      Case{"deepseek_v2", "xpu"}, Case{"llama", "cpu", DType::kF8E4M3},
-                      Case{"gemma2", "cpu", DType::kI8}, Case{"llama", "xpu", DType::kI8}),
+    ::testing::Values(TreeCase{"llama", "cpu"}, TreeCase{"llama", "pinned"},
+                      TreeCase{"llama", "xpu"}, TreeCase{"gemma2", "cpu"},
+                      TreeCase{"gemma2", "xpu"}, TreeCase{"gemma4_e", "cpu"},
+                      TreeCase{"gemma4_e", "xpu"}, TreeCase{"deepseek_v2", "cpu"},
+                      TreeCase{"deepseek_v2", "xpu"}, TreeCase{"llama", "cpu", DType::kF8E4M3},
+                      TreeCase{"gemma2", "cpu", DType::kI8}, TreeCase{"llama", "xpu", DType::kI8}),
     [](const auto& name) {
-      const Case& c = name.param;
+      const TreeCase& c = name.param;
       return c.model + "_" + c.device + "_" +
              (c.kv == DType::kF16  ? "f16"
               : c.kv == DType::kI8 ? "i8"
                                    : "f8");
     });
-
-batch::SamplingParams Greedy() {
-  batch::SamplingParams params;
-  params.temperature = 0.0f;
-  params.top_logprobs = 2;
-  return params;
-}
 
 TEST_P(DraftTrees, GreedyAnswersAreThoseWithout) { ExpectTheSame(Greedy()); }
 
@@ -184,7 +178,7 @@ TEST(TakesDraftTrees, NeitherStatesNorListedPositionsDo) {
 TEST_P(DraftTrees, AWrongTreeIsRefused) {
   const auto refused = [&](auto change) {
     PlanBuilder plan = NextPlan();
-    plan.Start(0, Greedy(), kPrompt)
+    plan.Start(0, Greedy(), kTreePrompt)
         .Entry(0, 0, {1, 75, 65},
                {{0, RowPurpose::kVerify, 75}, {1, RowPurpose::kVerify}, {2, RowPurpose::kVerify}})
         .Tree({0, 0});

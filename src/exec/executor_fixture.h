@@ -60,6 +60,13 @@ struct Drawn {
   friend void PrintTo(const Drawn& d, std::ostream* out) { *out << d.id << " " << d.logprob; }
 };
 
+inline batch::SamplingParams Greedy(int top_logprobs = 2) {
+  batch::SamplingParams params;
+  params.temperature = 0.0f;
+  params.top_logprobs = top_logprobs;
+  return params;
+}
+
 struct TinyOptions {
   std::string device = "cpu";  // of OpenTestDevice
   device::GraphSupport graphs = device::GraphSupport::kFull;

@@ -50,13 +50,6 @@ class FakeSink : public batch::KvSink {
   }
 };
 
-batch::SamplingParams Greedy(int top_logprobs = 2) {
-  batch::SamplingParams params;
-  params.temperature = 0.0f;
-  params.top_logprobs = top_logprobs;
-  return params;
-}
-
 // The parameter is a device of OpenTestDevice.
 class ExecutorTest : public ::testing::TestWithParam<std::string> {
  protected:

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {1, 75, 65, 67, 20, 98, 13, 12, 99, 7, 31, 53, 85};
+const std::vector<int32_t> kMoverPrompt = {1, 75, 65, 67, 20, 98, 13, 12, 99, 7, 31, 53, 85};
 
 // `step_bytes`: so few that experts take several steps to move.
 ExpertRanks RanksOf(const std::string& name, int ranks, int redundant, size_t step_bytes) {
@@ -53,8 +53,8 @@ void WantAnything(experts::Balancer* balancer, std::mt19937& random) {
 
 // Two sequences side by side, two steps in flight where the device has room for them. With a mover
 // something else is wanted every few steps.
-std::vector<Drawn> Generate(TinyExecutor* tiny, int steps, std::mt19937* random,
-                            uint64_t step = 0) {
+std::vector<Drawn> GenerateWithMoves(TinyExecutor* tiny, int steps, std::mt19937* random,
+                                     uint64_t step = 0) {
   batch::SamplingParams params;
   params.temperature = 0.0f;
   params.top_logprobs = 2;
@@ -73,9 +73,9 @@ std::vector<Drawn> Generate(TinyExecutor* tiny, int steps, std::mt19937* random,
     }
     PlanBuilder plan(++step, groups);
     for (int slot = 0; slot < 2; ++slot) {
-      const auto length = static_cast<int>(kPrompt.size()) - slot;
+      const auto length = static_cast<int>(kMoverPrompt.size()) - slot;
       if (i == 0) {
-        const std::vector<int32_t> prompt(kPrompt.begin(), kPrompt.begin() + length);
+        const std::vector<int32_t> prompt(kMoverPrompt.begin(), kMoverPrompt.begin() + length);
         plan.Start(slot, params, prompt).Entry(slot, 0, prompt, {{length - 1}});
       } else {
         plan.Entry(slot, length + i - 1, {batch::kLastDrawn}, {{0}});
@@ -90,29 +90,29 @@ std::vector<Drawn> Generate(TinyExecutor* tiny, int steps, std::mt19937* random,
   return drawn;
 }
 
-struct Case {
+struct MoverCase {
   const char* device;
   const char* model;
   int ranks, redundant;
   size_t step_bytes;
 };
 
-class MovingExperts : public ::testing::TestWithParam<Case> {};
+class MovingExperts : public ::testing::TestWithParam<MoverCase> {};
 
 TEST_P(MovingExperts, ChangeNoBitOfAnAnswer) {
   constexpr int kSteps = 60;
-  const Case& c = GetParam();
+  const MoverCase& c = GetParam();
   if (std::string_view(c.device) == "xpu") {
     const auto resolved = device::ResolveDevice("xpu", device::LinkedBackends());
     if (!resolved.ok()) GTEST_SKIP() << "no device: " << resolved.status().message();
   }
   TinyExecutor still(c.model, {.device = c.device});
-  const std::vector<Drawn> expected = Generate(&still, kSteps, nullptr);
+  const std::vector<Drawn> expected = GenerateWithMoves(&still, kSteps, nullptr);
   ASSERT_EQ(expected.size(), size_t{2} * kSteps);
   const ExpertRanks ranks = RanksOf(c.model, c.ranks, c.redundant, c.step_bytes);
   TinyExecutor moving(c.model, {.device = c.device, .ranks = ranks});
   std::mt19937 random(5);
-  EXPECT_EQ(Generate(&moving, kSteps, &random), expected);
+  EXPECT_EQ(GenerateWithMoves(&moving, kSteps, &random), expected);
   const experts::Balancer& balancer = moving.mover->balancer();
   EXPECT_GT(balancer.totals().copies, 3u);
   EXPECT_GT(balancer.map().version(), 4u);
@@ -133,14 +133,15 @@ TEST_P(MovingExperts, ChangeNoBitOfAnAnswer) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, MovingExperts,
-    ::testing::Values(Case{"cpu", "qwen3_moe", 3, 4, 4000}, Case{"pinned", "qwen3_moe", 3, 4, 4000},
-                      Case{"plain", "qwen3_moe", 4, 0, 4000},
-                      Case{"nographs", "qwen3_moe", 2, 2, 1 << 20},
-                      // MXFP4 with biases; scores with a bias beside shared experts; weights on
-                      // what experts read; a shared expert with a gate.
-                      Case{"cpu", "gpt_oss", 2, 3, 3000}, Case{"pinned", "deepseek_v3", 2, 2, 5000},
-                      Case{"cpu", "llama4", 2, 1, 5000}, Case{"cpu", "qwen2_moe", 2, 2, 5000},
-                      Case{"xpu", "qwen3_moe", 2, 2, 60000}),
+    ::testing::Values(
+        MoverCase{"cpu", "qwen3_moe", 3, 4, 4000}, MoverCase{"pinned", "qwen3_moe", 3, 4, 4000},
+        MoverCase{"plain", "qwen3_moe", 4, 0, 4000},
+        MoverCase{"nographs", "qwen3_moe", 2, 2, 1 << 20},
+        // MXFP4 with biases; scores with a bias beside shared experts; weights on
+        // what experts read; a shared expert with a gate.
+        MoverCase{"cpu", "gpt_oss", 2, 3, 3000}, MoverCase{"pinned", "deepseek_v3", 2, 2, 5000},
+        MoverCase{"cpu", "llama4", 2, 1, 5000}, MoverCase{"cpu", "qwen2_moe", 2, 2, 5000},
+        MoverCase{"xpu", "qwen3_moe", 2, 2, 60000}),
     [](const auto& test) {
       return StrCat(test.param.device, "_", test.param.model, "_", test.param.ranks, "_",
                     test.param.redundant);
@@ -149,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(MovingExpertsOnADevice, AStepThatFailsLosesNoExpert) {
   constexpr int kSteps = 30;
   TinyExecutor still("qwen3_moe", {.device = "pinned"});
-  const std::vector<Drawn> expected = Generate(&still, kSteps, nullptr);
+  const std::vector<Drawn> expected = GenerateWithMoves(&still, kSteps, nullptr);
   TinyExecutor moving("qwen3_moe", {.device = "pinned", .ranks = RanksOf("qwen3_moe", 2, 2, 4000)});
   std::mt19937 random(6);
   constexpr int kFailing = 20;
@@ -158,11 +159,12 @@ TEST(MovingExpertsOnADevice, AStepThatFailsLosesNoExpert) {
     moving.queued().FailOp("norm", 1 + failing % 3);
     PlanBuilder plan(static_cast<uint64_t>(failing) + 1, moving.model->groups().size());
     batch::SamplingParams params;
-    plan.Start(0, params, kPrompt).Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
+    plan.Start(0, params, kMoverPrompt)
+        .Entry(0, 0, kMoverPrompt, {{static_cast<int>(kMoverPrompt.size()) - 1}});
     EXPECT_FALSE(moving.Run(std::move(plan.plan())).ok());
     ASSERT_TRUE(moving.executor->MoveExperts().ok());
   }
-  EXPECT_EQ(Generate(&moving, kSteps, &random, kFailing), expected);
+  EXPECT_EQ(GenerateWithMoves(&moving, kSteps, &random, kFailing), expected);
 }
 
 // The CPU, with a look at every piece of memory that a copy has changed.

@@ -8,18 +8,18 @@
 namespace sluice::exec {
 namespace {
 
-constexpr int kGuesses = 3;
+constexpr int kHeadGuesses = 3;
 
 // A token of the sequence in slot 1, at position 8.
 batch::BatchPlan Decode(uint64_t step) {
   PlanBuilder plan(step, 1);
   plan.Entry(1, 8, {5}, {{0}});
-  plan.plan().entries.back().guesses = kGuesses;
-  plan.plan().guesses = kGuesses;
+  plan.plan().entries.back().guesses = kHeadGuesses;
+  plan.plan().guesses = kHeadGuesses;
   return plan.plan();
 }
 
-batch::BatchPlan Prompt(uint64_t step) {
+batch::BatchPlan HeadPrompt(uint64_t step) {
   PlanBuilder plan(step, 1);
   plan.Entry(1, 0, {7, 8, 9, 10, 11, 12, 13, 14}, {});
   plan.plan().entries.back().next_token = 5;
@@ -28,8 +28,8 @@ batch::BatchPlan Prompt(uint64_t step) {
 }
 
 TEST(HeadProposer, AStepWithItsGuessesIsTwoReplays) {
-  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kGuesses});
-  ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
+  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kHeadGuesses});
+  ASSERT_TRUE(tiny.Run(HeadPrompt(1)).ok());
   std::vector<int32_t> drawn;
   for (uint64_t step = 2; step < 7; ++step) {
     const int64_t before = tiny.queued().counts().replays;
@@ -43,10 +43,10 @@ TEST(HeadProposer, AStepWithItsGuessesIsTwoReplays) {
 
 // Each number of guesses has graphs of its own, and so have the head's KV alone and neither.
 TEST(HeadProposer, AnyNumberOfGuessesIsTwoReplays) {
-  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kGuesses});
-  ASSERT_TRUE(tiny.Run(Prompt(1)).ok());
+  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kHeadGuesses});
+  ASSERT_TRUE(tiny.Run(HeadPrompt(1)).ok());
   uint64_t step = 2;
-  for (int guesses = -1; guesses <= kGuesses; ++guesses) {
+  for (int guesses = -1; guesses <= kHeadGuesses; ++guesses) {
     for (int i = 0; i < 4; ++i) {
       batch::BatchPlan plan = Decode(step++);
       plan.guesses = guesses;
@@ -61,12 +61,12 @@ TEST(HeadProposer, AnyNumberOfGuessesIsTwoReplays) {
 
 // The head's attention, too, once for each guess.
 TEST(HeadProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
-  TinyExecutor whole("mimo", {.device = "pinned", .draft_tokens = kGuesses});
-  TinyExecutor tiny(
-      "mimo",
-      {.device = "pinned", .graphs = device::GraphSupport::kPiecewise, .draft_tokens = kGuesses});
+  TinyExecutor whole("mimo", {.device = "pinned", .draft_tokens = kHeadGuesses});
+  TinyExecutor tiny("mimo", {.device = "pinned",
+                             .graphs = device::GraphSupport::kPiecewise,
+                             .draft_tokens = kHeadGuesses});
   for (uint64_t step = 1; step < 6; ++step) {
-    const auto plan = [&] { return step == 1 ? Prompt(step) : Decode(step); };
+    const auto plan = [&] { return step == 1 ? HeadPrompt(step) : Decode(step); };
     const int64_t before = tiny.queued().counts().replays;
     const auto result = tiny.Run(plan()), expected = whole.Run(plan());
     ASSERT_TRUE(result.ok() && expected.ok());
@@ -75,24 +75,24 @@ TEST(HeadProposer, InPiecesItRunsBetweenGraphsAtEachAttention) {
       EXPECT_EQ(result->tokens.at(0).id, expected->tokens.at(0).id);
     }
     EXPECT_EQ(tiny.queued().counts().replays - before,
-              step > 2 ? 2 + tiny.model->config().num_layers + kGuesses : 0);
+              step > 2 ? 2 + tiny.model->config().num_layers + kHeadGuesses : 0);
   }
 }
 
 TEST(HeadProposer, TheSinkHearsOfTheHeadsLayerBehindTheModels) {
   for (const char* device : {"cpu", "pinned"}) {
-    TinyExecutor tiny("mimo", {.device = device, .draft_tokens = kGuesses});
+    TinyExecutor tiny("mimo", {.device = device, .draft_tokens = kHeadGuesses});
     ASSERT_EQ(tiny.store->layer_count(), tiny.model->config().num_layers + 1);
     batch::KvSinkChecker checker(tiny.store->layer_count(), nullptr);
     for (uint64_t step = 1; step < 5; ++step) {
-      const auto result = tiny.Run(step == 1 ? Prompt(step) : Decode(step), nullptr, &checker);
+      const auto result = tiny.Run(step == 1 ? HeadPrompt(step) : Decode(step), nullptr, &checker);
       EXPECT_TRUE(result.ok()) << device << ": " << result.status().message();
     }
   }
 }
 
 TEST(HeadProposer, WhatTheHeadTakesIsPlanned) {
-  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kGuesses});
+  TinyExecutor tiny("mimo", {.device = "pinned", .draft_tokens = kHeadGuesses});
   const auto used = [&] {
     const device::MemoryInfo memory = tiny.device->Memory().value();
     return memory.total_bytes - memory.free_bytes;
@@ -106,7 +106,7 @@ TEST(HeadProposer, WhatTheHeadTakesIsPlanned) {
   };
   const model::ModelOptions& options = tiny.model->options();
   const files::ModelConfig& config = tiny.model->config();
-  const size_t with = bytes(kGuesses), without = bytes(0);
+  const size_t with = bytes(kHeadGuesses), without = bytes(0);
   EXPECT_GT(with, without + options.max_tokens * config.hidden_size * sizeof(float));
   EXPECT_LE(with, Executor::DeviceBytes(config, options, kTestSlots) + (64 << 10));
 }

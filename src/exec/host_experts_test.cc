@@ -12,12 +12,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<int32_t> kPrompt = {5, 17, 101, 44, 3, 60, 9, 77, 50, 31, 6, 20, 12};
+const std::vector<int32_t> kHostPrompt = {5, 17, 101, 44, 3, 60, 9, 77, 50, 31, 6, 20, 12};
 
 // What `sequences` sequences draw side by side, as many steps in flight as the device has room for;
 // by sequence, of which the first ones draw the same whoever is beside them.
-std::vector<std::vector<Drawn>> Generate(TinyExecutor* tiny, int steps, int sequences,
-                                         uint64_t step = 0) {
+std::vector<std::vector<Drawn>> GenerateSequences(TinyExecutor* tiny, int steps, int sequences,
+                                                  uint64_t step = 0) {
   std::vector<std::vector<Drawn>> drawn(static_cast<size_t>(sequences));
   const auto finish = [&] {
     batch::StepResult result;
@@ -32,9 +32,9 @@ std::vector<std::vector<Drawn>> Generate(TinyExecutor* tiny, int steps, int sequ
   for (int i = 0; i < steps; ++i) {
     PlanBuilder plan(++step, tiny->model->groups().size());
     for (int slot = 0; slot < sequences; ++slot) {
-      const auto length = static_cast<int>(kPrompt.size()) - slot;
+      const auto length = static_cast<int>(kHostPrompt.size()) - slot;
       if (i == 0) {
-        const std::vector<int32_t> prompt(kPrompt.begin(), kPrompt.begin() + length);
+        const std::vector<int32_t> prompt(kHostPrompt.begin(), kHostPrompt.begin() + length);
         plan.Start(slot, params, prompt).Entry(slot, 0, prompt, {{length - 1}});
       } else {
         plan.Entry(slot, length + i - 1, {batch::kLastDrawn}, {{0}});
@@ -65,13 +65,13 @@ class HostExperts : public ::testing::TestWithParam<std::pair<const char*, const
 TEST_P(HostExperts, GiveTheBitsOfThoseOnTheDevice) {
   const auto& [device, model] = GetParam();
   TinyExecutor with = Open(model, device, {});
-  const auto expected = Generate(&with, kSteps, 3);
+  const auto expected = GenerateSequences(&with, kSteps, 3);
   ASSERT_EQ(expected[2].size(), size_t{kSteps});
   ASSERT_TRUE(with.executor->ReadExpertLoads().ok());
   std::vector<int> layers = AllLayers(model);
   for (int round = 0; round < 2; ++round) {
     TinyExecutor host = Open(model, device, layers);
-    EXPECT_EQ(Generate(&host, kSteps, 3), expected) << layers.size() << " layers";
+    EXPECT_EQ(GenerateSequences(&host, kSteps, 3), expected) << layers.size() << " layers";
     EXPECT_LT(host.model->parameters().bytes(), with.model->parameters().bytes());
     EXPECT_GT(host.model->host_parameters().bytes(), 0u);
     EXPECT_GT(host.queued().counts().host_calls, 0);
@@ -85,9 +85,9 @@ TEST_P(HostExperts, GiveTheBitsOfThoseOnTheDevice) {
 TEST_P(HostExperts, GiveASequenceTheSameBitsBesideAnyone) {
   const auto& [device, model] = GetParam();
   TinyExecutor host = Open(model, device, AllLayers(model));
-  const auto alone = Generate(&host, kSteps, 1);
+  const auto alone = GenerateSequences(&host, kSteps, 1);
   TinyExecutor again = Open(model, device, AllLayers(model));
-  EXPECT_EQ(Generate(&again, kSteps, 5)[0], alone[0]);
+  EXPECT_EQ(GenerateSequences(&again, kSteps, 5)[0], alone[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -106,7 +106,7 @@ TEST(HostExpertsInGraphs, AreCalledByReplaysOrBetweenThem) {
   for (const char* const device : {"pinned", "nohostcalls"}) {
     TinyExecutor host = Open("qwen3_moe", device, AllLayers("qwen3_moe"));
     const uint64_t layers = AllLayers("qwen3_moe").size();
-    Generate(&host, kSteps, 2);
+    GenerateSequences(&host, kSteps, 2);
     EXPECT_FALSE(host.executor->captured().empty()) << device;
     const ops::QueuedDevice::Counts counts = host.queued().counts();
     EXPECT_GT(counts.replays, 0) << device;
@@ -125,11 +125,12 @@ TEST(HostExpertsOnADevice, AStepThatFailsDisturbsNoneBehindIt) {
   for (int failing = 0; failing < kFailing; ++failing) {
     host.queued().FailOp(failing % 2 == 0 ? "route_experts" : "norm", 1 + failing % 2);
     PlanBuilder plan(static_cast<uint64_t>(failing) + 1, host.model->groups().size());
-    plan.Start(0, {}, kPrompt).Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
+    plan.Start(0, {}, kHostPrompt)
+        .Entry(0, 0, kHostPrompt, {{static_cast<int>(kHostPrompt.size()) - 1}});
     EXPECT_FALSE(host.Run(std::move(plan.plan())).ok());
   }
   TinyExecutor fresh = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
-  EXPECT_EQ(Generate(&host, kSteps, 2, kFailing), Generate(&fresh, kSteps, 2));
+  EXPECT_EQ(GenerateSequences(&host, kSteps, 2, kFailing), GenerateSequences(&fresh, kSteps, 2));
 }
 
 // Of two sequences that draw on, the step in the middle fails at its first or a later call of the
@@ -138,16 +139,18 @@ TEST(HostExpertsOnADevice, ACallThatFailsEndsItsStepAndNoOther) {
   for (const char* const device : {"pinned", "nographs", "nohostcalls"}) {
     for (const int nth : {1, 2}) {
       TinyExecutor host = Open("qwen3_moe", device, AllLayers("qwen3_moe"));
-      Generate(&host, 3, 2);
+      GenerateSequences(&host, 3, 2);
       host.queued().FailHostCall(nth);
       PlanBuilder plan(4, host.model->groups().size());
-      plan.Start(0, {}, kPrompt).Entry(0, 0, kPrompt, {{static_cast<int>(kPrompt.size()) - 1}});
+      plan.Start(0, {}, kHostPrompt)
+          .Entry(0, 0, kHostPrompt, {{static_cast<int>(kHostPrompt.size()) - 1}});
       const Status status = host.Run(std::move(plan.plan())).status();
       EXPECT_EQ(status.code(), StatusCode::kDevice) << device << " " << nth;
       EXPECT_THAT(status.message(), HasSubstr("a call of the host failed"));
       EXPECT_EQ(host.executor->in_flight(), 0);
       TinyExecutor fresh = Open("qwen3_moe", device, AllLayers("qwen3_moe"));
-      EXPECT_EQ(Generate(&host, kSteps, 2, 4), Generate(&fresh, kSteps, 2)) << device << " " << nth;
+      EXPECT_EQ(GenerateSequences(&host, kSteps, 2, 4), GenerateSequences(&fresh, kSteps, 2))
+          << device << " " << nth;
     }
   }
 }
@@ -156,8 +159,8 @@ TEST(HostExpertsOnADevice, ACallThatFailsEndsTheStepBehindItToo) {
   TinyExecutor host = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
   host.queued().FailHostCall(1);
   PlanBuilder first(1, host.model->groups().size()), behind(2, host.model->groups().size());
-  const auto length = static_cast<int>(kPrompt.size());
-  first.Start(0, {}, kPrompt).Entry(0, 0, kPrompt, {{length - 1}});
+  const auto length = static_cast<int>(kHostPrompt.size());
+  first.Start(0, {}, kHostPrompt).Entry(0, 0, kHostPrompt, {{length - 1}});
   behind.Entry(0, length, {batch::kLastDrawn}, {{0}});
   ASSERT_TRUE(host.Launch(std::move(first.plan())).ok());
   ASSERT_TRUE(host.Launch(std::move(behind.plan())).ok());
@@ -165,7 +168,7 @@ TEST(HostExpertsOnADevice, ACallThatFailsEndsTheStepBehindItToo) {
   EXPECT_EQ(host.Finish(&result).code(), StatusCode::kDevice);
   EXPECT_FALSE(host.Finish(&result).ok());
   TinyExecutor fresh = Open("qwen3_moe", "pinned", AllLayers("qwen3_moe"));
-  EXPECT_EQ(Generate(&host, kSteps, 2, 2), Generate(&fresh, kSteps, 2));
+  EXPECT_EQ(GenerateSequences(&host, kSteps, 2, 2), GenerateSequences(&fresh, kSteps, 2));
 }
 
 TEST(HostExpertsOnADevice, TakeNothingOfItsMemoryForTheirWeights) {

@@ -12,19 +12,12 @@ namespace {
 using batch::StepResult;
 using ::testing::HasSubstr;
 
-constexpr int kPrompt = 13;
+constexpr int kPromptTokens = 13;
 
-std::vector<int32_t> Prompt(int seed) {
+std::vector<int32_t> ResidentPrompt(int seed) {
   std::vector<int32_t> prompt;
-  for (int i = 0; i < kPrompt; ++i) prompt.push_back(3 + (seed * 37 + i * 11) % 120);
+  for (int i = 0; i < kPromptTokens; ++i) prompt.push_back(3 + (seed * 37 + i * 11) % 120);
   return prompt;
-}
-
-batch::SamplingParams Greedy() {
-  batch::SamplingParams params;
-  params.temperature = 0.0f;
-  params.top_logprobs = 1;
-  return params;
 }
 
 // The parameter is a device of OpenTestDevice.
@@ -41,14 +34,14 @@ class ResidentTables : public ::testing::TestWithParam<std::string> {
   // The step that told the slot whole.
   uint64_t Prefill(int slot, int seed, std::vector<Drawn>* drawn, int blocks_of = -1) {
     PlanBuilder plan = NextPlan();
-    plan.Start(slot, Greedy(), Prompt(seed))
-        .Entry(slot, 0, Prompt(seed), {{kPrompt - 1}}, blocks_of);
+    plan.Start(slot, Greedy(1), ResidentPrompt(seed))
+        .Entry(slot, 0, ResidentPrompt(seed), {{kPromptTokens - 1}}, blocks_of);
     drawn->assign(1, Run(plan));
     return step_;
   }
   PlanBuilder Decode(int slot, const std::vector<Drawn>& drawn, int blocks_of = -1) {
     PlanBuilder plan = NextPlan();
-    plan.Entry(slot, kPrompt + static_cast<int>(drawn.size()) - 1, {drawn.back().id}, {{0}},
+    plan.Entry(slot, kPromptTokens + static_cast<int>(drawn.size()) - 1, {drawn.back().id}, {{0}},
                blocks_of);
     return plan;
   }
@@ -57,7 +50,7 @@ class ResidentTables : public ::testing::TestWithParam<std::string> {
     std::vector<Drawn> drawn;
     const uint64_t told_whole = Prefill(slot, seed, &drawn, blocks_of);
     while (static_cast<int>(drawn.size()) < count) {
-      const int length = kPrompt + static_cast<int>(drawn.size());
+      const int length = kPromptTokens + static_cast<int>(drawn.size());
       PlanBuilder plan = Decode(slot, drawn, blocks_of);
       if (!whole) plan.GoesOn(told_whole, Blocks(length - 1));
       drawn.push_back(Run(plan));
@@ -95,14 +88,15 @@ TEST_P(ResidentTables, ABlockInTheMiddleMayBeReplaced) {
   }
   drawn.push_back(Run(replacing));
   PlanBuilder other = NextPlan();
-  other.Start(2, Greedy(), Prompt(2)).Entry(2, 0, Prompt(2), {{kPrompt - 1}});
+  other.Start(2, Greedy(1), ResidentPrompt(2))
+      .Entry(2, 0, ResidentPrompt(2), {{kPromptTokens - 1}});
   for (int i = 2; i < 4; ++i) {
     other.plan().groups[0].ids[static_cast<size_t>(i)] = PlanBuilder::KernelBlock(1, i);
   }
   Run(other);
   while (drawn.size() < 3) {  // up to the end of the copied block
     PlanBuilder next = Decode(1, drawn);
-    next.GoesOn(told_whole, Blocks(kPrompt + 1));
+    next.GoesOn(told_whole, Blocks(kPromptTokens + 1));
     drawn.push_back(Run(next));
   }
   EXPECT_EQ(drawn, std::vector<Drawn>(expected.begin(), expected.begin() + 3));
@@ -115,11 +109,11 @@ TEST_P(ResidentTables, WhatAFailedStepToldIsToldAgainWhole) {
   uint64_t told_whole = Prefill(1, 1, &drawn);
   for (const std::string op : {"attention", "sample"}) {
     PlanBuilder failing = Decode(1, drawn);
-    failing.GoesOn(told_whole, Blocks(kPrompt));
+    failing.GoesOn(told_whole, Blocks(kPromptTokens));
     tiny_.queued().FailOp(op);
     EXPECT_EQ(tiny_.Run(failing.plan()).status().code(), StatusCode::kDevice) << op;
     PlanBuilder stale = Decode(1, drawn);
-    stale.GoesOn(told_whole, Blocks(kPrompt));
+    stale.GoesOn(told_whole, Blocks(kPromptTokens));
     const Status status = tiny_.Run(stale.plan()).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr("slot 1 holds none; tell them whole"));
@@ -133,20 +127,21 @@ TEST_P(ResidentTables, WhatADroppedStepToldIsToldAgainWhole) {
   std::vector<Drawn> drawn;
   const uint64_t told_whole = Prefill(1, 1, &drawn);
   PlanBuilder dropped = Decode(1, drawn);
-  dropped.GoesOn(told_whole, Blocks(kPrompt));
+  dropped.GoesOn(told_whole, Blocks(kPromptTokens));
   ASSERT_TRUE(tiny_.Launch(dropped.plan()).ok());
   PlanBuilder behind = NextPlan();
-  behind.Start(2, Greedy(), Prompt(2)).Entry(2, 0, Prompt(2), {{kPrompt - 1}});
+  behind.Start(2, Greedy(1), ResidentPrompt(2))
+      .Entry(2, 0, ResidentPrompt(2), {{kPromptTokens - 1}});
   ASSERT_TRUE(tiny_.Launch(behind.plan()).ok());
   const uint64_t behind_step = step_;
   tiny_.steps.pop_front();
   StepResult result;
   EXPECT_FALSE(tiny_.Finish(&result).ok());
   PlanBuilder stale = Decode(1, drawn);
-  stale.GoesOn(told_whole, Blocks(kPrompt));
+  stale.GoesOn(told_whole, Blocks(kPromptTokens));
   EXPECT_THAT(tiny_.Run(stale.plan()).status().message(), HasSubstr("tell them whole"));
   PlanBuilder other = NextPlan();
-  other.Entry(2, kPrompt, {5}, {{0}}).GoesOn(behind_step, Blocks(kPrompt));
+  other.Entry(2, kPromptTokens, {5}, {{0}}).GoesOn(behind_step, Blocks(kPromptTokens));
   EXPECT_THAT(tiny_.Run(other.plan()).status().message(), HasSubstr("tell them whole"));
   PlanBuilder again = Decode(1, drawn);
   EXPECT_EQ(Run(again), Generate(0, 1, 2, true)[1]);
@@ -158,11 +153,11 @@ TEST_P(ResidentTables, ARefusedPlanLeavesTheTablesAsTheyWere) {
   std::vector<Drawn> drawn;
   const uint64_t told_whole = Prefill(1, 1, &drawn);
   PlanBuilder wrong = Decode(1, drawn);
-  wrong.GoesOn(told_whole, Blocks(kPrompt) - 1);
+  wrong.GoesOn(told_whole, Blocks(kPromptTokens) - 1);
   wrong.plan().groups[0].ids[0] = -1;
   EXPECT_EQ(tiny_.Run(wrong.plan()).status().code(), StatusCode::kInvalidArgument);
   PlanBuilder right = Decode(1, drawn);
-  right.GoesOn(told_whole, Blocks(kPrompt));
+  right.GoesOn(told_whole, Blocks(kPromptTokens));
   EXPECT_EQ(Run(right), expected[1]);
 }
 

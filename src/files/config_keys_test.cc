@@ -18,7 +18,7 @@
 namespace sluice::files {
 namespace {
 
-constexpr size_t kConfigBytesMax = 1u << 20;
+constexpr size_t kReadBytesMax = 1u << 20;
 
 // What no model computes with: how it was trained and initialized, how others run it, and names.
 // clang-format off
@@ -115,7 +115,7 @@ TEST(ConfigKeys, WhatNobodyReadsChangesNothing) {
   const std::string folder = SourceDir() + "/tests/golden/models";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     for (const char* name : {"config.json", "config.v4.json"}) {
-      const auto text = ReadTextFile(entry.path() / name, kConfigBytesMax);
+      const auto text = ReadTextFile(entry.path() / name, kReadBytesMax);
       ASSERT_TRUE(text.ok()) << text.status().message();
       ExpectRead(Json::parse(WithoutInfinities(*text)), entry.path().filename().string(),
                  Json::json_pointer());

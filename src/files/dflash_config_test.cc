@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Json Published() {
+Json PublishedDflash() {
   return {{"architectures", {"DFlashDraftModel"}},
           {"model_type", "qwen3"},
           {"attention_bias", false},
@@ -39,7 +39,7 @@ Json Published() {
 }
 
 // With a tensor of this name, which nobody reads.
-Result<EagleFiles> Open(const Json& config, const std::string& tensor = "fc.weight") {
+Result<EagleFiles> OpenDflash(const Json& config, const std::string& tensor = "fc.weight") {
   testing::TempFolder folder;
   folder.Write("config.json", DumpJson(config));
   folder.Write(
@@ -51,14 +51,14 @@ Result<EagleFiles> Open(const Json& config, const std::string& tensor = "fc.weig
 }
 
 std::string Error(const Json& config, const std::string& tensor = "fc.weight") {
-  const auto opened = Open(config, tensor);
+  const auto opened = OpenDflash(config, tensor);
   if (opened.ok()) return "no error";
   EXPECT_EQ(opened.status().code(), StatusCode::kBadModel);
   return opened.status().message();
 }
 
 TEST(DFlashConfig, AHeadIsReadAsItIsPublished) {
-  const auto opened = Open(Published());
+  const auto opened = OpenDflash(PublishedDflash());
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   const EagleConfig& config = opened->config;
   EXPECT_EQ(config.form, EagleForm::kDiffusion);
@@ -72,12 +72,12 @@ TEST(DFlashConfig, AHeadIsReadAsItIsPublished) {
 }
 
 TEST(DFlashConfig, WhatIsSaidOfTheHeadStandsInItsObjectOrBesideIt) {
-  Json config = Published();
+  Json config = PublishedDflash();
   config["dflash_config"] = {{"block_size", 10}};
   config.erase("block_size");
   config["mask_token_id"] = 3;
   config["target_layer_ids"] = {0, 5};
-  const auto opened = Open(config);
+  const auto opened = OpenDflash(config);
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   EXPECT_EQ(opened->config.block_tokens, 9);
   EXPECT_EQ(opened->config.mask_token, 3);
@@ -85,61 +85,61 @@ TEST(DFlashConfig, WhatIsSaidOfTheHeadStandsInItsObjectOrBesideIt) {
 }
 
 TEST(DFlashConfig, LayersThatAreNotNamedAreThoseOfItsTrainer) {
-  Json config = Published();
+  Json config = PublishedDflash();
   config["dflash_config"].erase("target_layer_ids");
-  EXPECT_THAT(Open(config)->config.hidden_layers, ElementsAre(1, 33));
+  EXPECT_THAT(OpenDflash(config)->config.hidden_layers, ElementsAre(1, 33));
   config["num_hidden_layers"] = 5;
   config.erase("layer_types");
-  EXPECT_THAT(Open(config)->config.hidden_layers, ElementsAre(1, 9, 17, 25, 33));
+  EXPECT_THAT(OpenDflash(config)->config.hidden_layers, ElementsAre(1, 9, 17, 25, 33));
   config["num_hidden_layers"] = 1;
-  EXPECT_THAT(Open(config)->config.hidden_layers, ElementsAre(18));
+  EXPECT_THAT(OpenDflash(config)->config.hidden_layers, ElementsAre(18));
   config.erase("num_target_layers");
   EXPECT_THAT(Error(config), HasSubstr("does not say which layers of the model it reads"));
 }
 
 TEST(DFlashConfig, WhatIsWrongIsSaid) {
-  Json config = Published();
+  Json config = PublishedDflash();
   config["dflash_config"]["target_layer_ids"] = {9, 1};
   EXPECT_THAT(Error(config), HasSubstr("which do not ascend"));
-  config = Published();
+  config = PublishedDflash();
   config["dflash_config"].erase("mask_token_id");
   EXPECT_THAT(Error(config), HasSubstr("names no mask token"));
-  config = Published();
+  config = PublishedDflash();
   config["dflash_config"]["mask_token_id"] = 10;
   EXPECT_THAT(Error(config), HasSubstr("\"mask_token_id\" is 10, and the vocabulary has 10"));
-  config = Published();
+  config = PublishedDflash();
   config["block_size"] = 1;
   EXPECT_THAT(Error(config), HasSubstr("block_size"));
-  config = Published();
+  config = PublishedDflash();
   config["num_target_layers"] = 2;
   config["dflash_config"].erase("target_layer_ids");
   EXPECT_THAT(Error(config), HasSubstr("too few layers for the 2"));
 }
 
 TEST(DFlashConfig, FormsThatAreDerivedFromItAreRefused) {
-  Json config = Published();
+  Json config = PublishedDflash();
   config["architectures"] = {"DFlash2DraftModel"};
   EXPECT_THAT(Error(config), HasSubstr("\"DFlash2DraftModel\"; DFlashDraftModel is supported"));
   for (const char* const key :
        {"fc_layernorm", "use_swa", "causal", "attention_sink_bias", "is_causal"}) {
-    config = Published();
+    config = PublishedDflash();
     config["dflash_config"][key] = false;
-    EXPECT_TRUE(Open(config).ok()) << key;
+    EXPECT_TRUE(OpenDflash(config).ok()) << key;
     config["dflash_config"][key] = true;
     EXPECT_THAT(Error(config), HasSubstr(key));
   }
-  config = Published();
+  config = PublishedDflash();
   config["output_multiplier"] = 1.0;
-  EXPECT_TRUE(Open(config).ok());
+  EXPECT_TRUE(OpenDflash(config).ok());
   config["output_multiplier"] = 0.5;
   EXPECT_THAT(Error(config), HasSubstr("output_multiplier"));
-  config = Published();
+  config = PublishedDflash();
   config["layer_types"] = {"sliding_attention", "full_attention"};
   config["use_sliding_window"] = true;
   config["sliding_window"] = 16;
   EXPECT_THAT(Error(config), HasSubstr("windows"));
   for (const char* const tensor : {"lm_head.weight", "mask_embedding"})
-    EXPECT_THAT(Error(Published(), tensor), HasSubstr(tensor));
+    EXPECT_THAT(Error(PublishedDflash(), tensor), HasSubstr(tensor));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class Tensors : public TensorSource {
   std::vector<FileTensor> tensors_;
 };
 
-FileTensor Tensor(DType dtype, int64_t rows) {
+FileTensor TensorOf(DType dtype, int64_t rows) {
   FileTensor tensor;
   tensor.dtype = dtype;
   tensor.shape = {rows, 256};
@@ -24,8 +24,8 @@ FileTensor Tensor(DType dtype, int64_t rows) {
 }
 
 TEST(FileTypeTest, WithoutAWordOfTheFileTheFormatOfMostElementsCounts) {
-  EXPECT_EQ(FileTypeOf(Tensors(
-                {Tensor(DType::kF32, 1), Tensor(DType::kQ4_1, 100), Tensor(DType::kQ8_0, 50)})),
+  EXPECT_EQ(FileTypeOf(Tensors({TensorOf(DType::kF32, 1), TensorOf(DType::kQ4_1, 100),
+                                TensorOf(DType::kQ8_0, 50)})),
             "Q4_1");
   EXPECT_EQ(FileTypeOf(Tensors({})), "");
 }

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::TempFolder;
 
-std::string ErrorOf(const TempFolder& folder, std::string_view tokenizer_config) {
+std::string TemplateError(const TempFolder& folder, std::string_view tokenizer_config) {
   auto text = ReadFolderTemplate(folder.path(), tokenizer_config);
   if (text.ok()) return "no error";
   EXPECT_EQ(text.status().code(), StatusCode::kBadModel);
@@ -40,14 +40,16 @@ TEST(FolderTextsTest, TheDefaultOfNamedTemplatesIsMeant) {
 
 TEST(FolderTextsTest, RefusesMalformedTemplates) {
   TempFolder folder;
-  EXPECT_THAT(ErrorOf(folder, "{"), HasSubstr("tokenizer_config.json is not valid JSON"));
-  EXPECT_THAT(ErrorOf(folder, R"({"chat_template":1})"), HasSubstr("neither a string"));
-  EXPECT_THAT(ErrorOf(folder, R"({"chat_template":["x"]})"), HasSubstr("neither a string"));
-  EXPECT_THAT(ErrorOf(folder, R"({"chat_template":[{"name":1}]})"), HasSubstr("string is needed"));
+  EXPECT_THAT(TemplateError(folder, "{"), HasSubstr("tokenizer_config.json is not valid JSON"));
+  EXPECT_THAT(TemplateError(folder, R"({"chat_template":1})"), HasSubstr("neither a string"));
+  EXPECT_THAT(TemplateError(folder, R"({"chat_template":["x"]})"), HasSubstr("neither a string"));
+  EXPECT_THAT(TemplateError(folder, R"({"chat_template":[{"name":1}]})"),
+              HasSubstr("string is needed"));
   const std::string big((1u << 20) + 1, 'x');
-  EXPECT_THAT(ErrorOf(folder, R"({"chat_template":")" + big + "\"}"), HasSubstr("the limit is"));
+  EXPECT_THAT(TemplateError(folder, R"({"chat_template":")" + big + "\"}"),
+              HasSubstr("the limit is"));
   folder.Write("chat_template.jinja", big);
-  EXPECT_THAT(ErrorOf(folder, ""), HasSubstr("the limit is"));
+  EXPECT_THAT(TemplateError(folder, ""), HasSubstr("the limit is"));
 }
 
 }  // namespace

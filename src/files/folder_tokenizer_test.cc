@@ -27,7 +27,7 @@ std::string Bytes(const std::string& name) {
   return text.str();
 }
 
-std::string ErrorOf(std::string_view model) {
+std::string SentencePieceError(std::string_view model) {
   const auto read = ReadSentencePieceModel(model);
   if (read.ok()) return "no error";
   EXPECT_EQ(read.status().code(), StatusCode::kBadModel);
@@ -36,16 +36,16 @@ std::string ErrorOf(std::string_view model) {
 
 TEST(SentencePieceModelTest, AnyEndAndAnyByteIsReadOrRefusedWithASentence) {
   const std::string whole = Bytes("t5/spiece.model");
-  ASSERT_EQ(ErrorOf(whole), "no error");
+  ASSERT_EQ(SentencePieceError(whole), "no error");
   for (size_t size = 0; size < whole.size(); ++size) {
-    const std::string error = ErrorOf(whole.substr(0, size));
+    const std::string error = SentencePieceError(whole.substr(0, size));
     EXPECT_TRUE(error == "no error" || error.find("damaged") != std::string::npos) << error;
   }
   for (size_t at = 0; at < whole.size(); ++at) {
     for (const char byte : {'\0', '\x7F', '\xFF'}) {
       std::string changed = whole;
       changed[at] = byte;
-      EXPECT_NE(ErrorOf(changed), "");
+      EXPECT_NE(SentencePieceError(changed), "");
     }
   }
 }
@@ -58,12 +58,12 @@ TEST(SentencePieceModelTest, WhatIsNotSupportedIsNamed) {
                "a") +
            '\x12' + static_cast<char>(trainer.size()) + trainer;
   };
-  EXPECT_EQ(ErrorOf(with("\x18\x02")), "no error");
-  EXPECT_THAT(ErrorOf(with("\x18\x03")), HasSubstr("the model type 3"));
-  EXPECT_THAT(ErrorOf(with("\xC0\x01\x01")), HasSubstr("treat_whitespace_as_suffix"));
-  EXPECT_THAT(ErrorOf(std::string("\x0A\x03\x0A\x01\xFF")), HasSubstr("not UTF-8"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("no pieces"));
-  EXPECT_THAT(ErrorOf("{\"model\": {}}"), HasSubstr("damaged"));
+  EXPECT_EQ(SentencePieceError(with("\x18\x02")), "no error");
+  EXPECT_THAT(SentencePieceError(with("\x18\x03")), HasSubstr("the model type 3"));
+  EXPECT_THAT(SentencePieceError(with("\xC0\x01\x01")), HasSubstr("treat_whitespace_as_suffix"));
+  EXPECT_THAT(SentencePieceError(std::string("\x0A\x03\x0A\x01\xFF")), HasSubstr("not UTF-8"));
+  EXPECT_THAT(SentencePieceError(""), HasSubstr("no pieces"));
+  EXPECT_THAT(SentencePieceError("{\"model\": {}}"), HasSubstr("damaged"));
 }
 
 TEST(VocabularyFilesTest, LinesThatAreNoneAreNamed) {

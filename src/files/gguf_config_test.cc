@@ -7,33 +7,20 @@
 #include "files/architectures.h"
 #include "files/gguf.h"
 #include "files/model_config.h"
-#include "files/test_files.h"
+#include "files/test_configs.h"
 
 namespace sluice::files {
 namespace {
 
 using testing::ByteWriter;
 using ::testing::ElementsAre;
+using testing::ErrorOf;
 using testing::GgufWriter;
+using testing::Good;
 using ::testing::HasSubstr;
 using testing::TinyGguf;
+using testing::Windows;
 
-Result<ModelConfig> ConfigOf(const GgufWriter& writer) {
-  const auto bytes = writer.Bytes();
-  SLUICE_ASSIGN_OR_RETURN(const auto file, GgufFile::FromMemory(bytes, "tiny.gguf"));
-  return ConfigFromGguf(*file);
-}
-ModelConfig Good(const GgufWriter& writer) {
-  auto config = ConfigOf(writer);
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *config : ModelConfig();
-}
-std::string ErrorOf(const GgufWriter& writer) {
-  auto config = ConfigOf(writer);
-  if (config.ok()) return "no error";
-  EXPECT_EQ(config.status().code(), StatusCode::kBadModel);
-  return config.status().message();
-}
 // The tiny file of `architecture` with the value of one key replaced.
 template <class T>
 GgufWriter With(const std::string& key, T value, const std::string& architecture = "llama") {
@@ -43,13 +30,6 @@ GgufWriter With(const std::string& key, T value, const std::string& architecture
   }
   return file;
 }
-std::vector<bool> Windows(const ModelConfig& config) {
-  std::vector<bool> windows;
-  for (const LayerConfig& layer : config.layers)
-    windows.push_back(layer.kind == LayerKind::kWindow);
-  return windows;
-}
-
 TEST(GgufConfigTest, Llama) {
   const ModelConfig config = Good(TinyGguf("llama")
                                       .String("general.name", "Tiny")

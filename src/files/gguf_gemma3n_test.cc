@@ -10,10 +10,13 @@
 namespace sluice::files {
 namespace {
 
+using testing::ErrorOf;
 using testing::GgufWriter;
+using testing::Good;
 using ::testing::HasSubstr;
-
-constexpr uint32_t kInt32 = 5, kFloat32 = 6, kBool = 7;  // GGUF's numbers of the types
+using testing::kBool;
+using testing::kFloat32;
+using testing::kInt32;
 
 // As llama.cpp's converter writes it: two layers, the second of which sees everything.
 GgufWriter Gemma3n(const std::vector<float>& deviations) {
@@ -31,13 +34,6 @@ GgufWriter Gemma3n(const std::vector<float>& deviations) {
       .F32("gemma3n.rope.freq_base_swa", 100.0f)
       .Add("per_layer_token_embd.weight", DType::kF32, {2, 24})
       .Add("blk.0.laurel_l.weight", DType::kF32, {6, 64});
-}
-
-ModelConfig Good(const GgufWriter& writer) {
-  return testing::GoodConfig(testing::ConfigOf(writer));
-}
-std::string ErrorOf(const GgufWriter& writer) {
-  return testing::ConfigError(testing::ConfigOf(writer));
 }
 
 TEST(GgufGemma3nTest, ReadsWhatTheConverterWrites) {

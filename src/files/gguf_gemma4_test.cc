@@ -8,10 +8,12 @@
 namespace sluice::files {
 namespace {
 
+using testing::ErrorOf;
 using testing::GgufWriter;
+using testing::Good;
 using ::testing::HasSubstr;
-
-constexpr uint32_t kInt32 = 5, kBool = 7;  // GGUF's numbers of the types
+using testing::kBool;
+using testing::kInt32;
 
 // As llama.cpp's converter writes it: two layers, the second of which sees everything.
 GgufWriter Gemma4(const std::vector<int32_t>& kv_heads, const std::vector<int32_t>& widths) {
@@ -29,13 +31,6 @@ GgufWriter Gemma4(const std::vector<int32_t>& kv_heads, const std::vector<int32_
       .U32("gemma4.rope.dimension_count", 32)
       .U32("gemma4.rope.dimension_count_swa", 16)
       .F32("gemma4.rope.freq_base_swa", 100.0f);
-}
-
-ModelConfig Good(const GgufWriter& writer) {
-  return testing::GoodConfig(testing::ConfigOf(writer));
-}
-std::string ErrorOf(const GgufWriter& writer) {
-  return testing::ConfigError(testing::ConfigOf(writer));
 }
 
 TEST(GgufGemma4Test, EachKindOfLayersHasHeadsAndAnglesOfItsOwn) {

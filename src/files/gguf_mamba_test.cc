@@ -8,10 +8,11 @@
 namespace sluice::files {
 namespace {
 
+using testing::ErrorOf;
 using testing::GgufWriter;
+using testing::Good;
 using ::testing::HasSubstr;
-
-constexpr uint32_t kInt32 = 5;  // GGUF's number of the type
+using testing::kInt32;
 
 // Four heads of `inner` / 4 in two groups, states of 24.
 GgufWriter WithStates(GgufWriter file, const std::string& prefix, uint32_t inner = 128) {
@@ -26,13 +27,6 @@ GgufWriter Hybrid(const std::vector<int32_t>& kv_heads) {
   std::erase_if(file.keys, [](const auto& key) { return key.name.ends_with("head_count_kv"); });
   return WithStates(file.Array("granitehybrid.attention.head_count_kv", kInt32, kv_heads),
                     "granitehybrid");
-}
-
-ModelConfig Good(const GgufWriter& writer) {
-  return testing::GoodConfig(testing::ConfigOf(writer));
-}
-std::string ErrorOf(const GgufWriter& writer) {
-  return testing::ConfigError(testing::ConfigOf(writer));
 }
 
 TEST(GgufMambaTest, Mamba2HasNeitherHeadsNorFeedForwardParts) {

@@ -3,30 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "files/test_files.h"
+#include "files/test_configs.h"
 
 namespace sluice::files {
 namespace {
 
 using testing::ByteWriter;
+using testing::ErrorOf;
 using testing::GgufWriter;
+using testing::Good;
 using ::testing::HasSubstr;
 using testing::TinyGguf;
 
-Result<ModelConfig> ConfigOf(const GgufWriter& writer) {
-  const auto bytes = writer.Bytes();
-  SLUICE_ASSIGN_OR_RETURN(const auto file, GgufFile::FromMemory(bytes, "tiny.gguf"));
-  return ConfigFromGguf(*file);
-}
-ModelConfig Good(const GgufWriter& writer) {
-  auto config = ConfigOf(writer);
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *config : ModelConfig();
-}
-std::string ErrorOf(const GgufWriter& writer) {
-  auto config = ConfigOf(writer);
-  return config.ok() ? "no error" : std::string(config.status().message());
-}
 // The tiny file of an architecture with LayerNorms.
 GgufWriter WithLayerNorms(const std::string& architecture) {
   return TinyGguf(architecture).F32(architecture + ".attention.layer_norm_epsilon", 1e-5f);

@@ -8,23 +8,17 @@
 namespace sluice::files {
 namespace {
 
+using testing::ErrorOf;
 using testing::GgufWriter;
+using testing::Good;
 using ::testing::HasSubstr;
-
-constexpr uint32_t kInt32 = 5;  // GGUF's number of the type
+using testing::kInt32;
 
 GgufWriter Lfm2(const std::vector<int32_t>& kv_heads, uint32_t taps = 3) {
   GgufWriter file = testing::TinyGguf("lfm2");
   std::erase_if(file.keys, [](const auto& key) { return key.name.ends_with("head_count_kv"); });
   return file.Array("lfm2.attention.head_count_kv", kInt32, kv_heads)
       .U32("lfm2.shortconv.l_cache", taps);
-}
-
-ModelConfig Good(const GgufWriter& writer) {
-  return testing::GoodConfig(testing::ConfigOf(writer));
-}
-std::string ErrorOf(const GgufWriter& writer) {
-  return testing::ConfigError(testing::ConfigOf(writer));
 }
 
 TEST(GgufShortConvTest, LayersWithoutKvHeadsHaveAConvolution) {

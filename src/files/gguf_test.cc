@@ -18,13 +18,13 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 using testing::TinyGguf;
 
-std::string ErrorOf(const std::vector<std::byte>& bytes) {
+std::string GgufError(const std::vector<std::byte>& bytes) {
   auto file = GgufFile::FromMemory(bytes, "tiny.gguf");
   if (file.ok()) return "no error";
   EXPECT_EQ(file.status().code(), StatusCode::kBadModel);
   return file.status().message();
 }
-std::string ErrorOf(const GgufWriter& file) { return ErrorOf(file.Bytes()); }
+std::string GgufError(const GgufWriter& file) { return GgufError(file.Bytes()); }
 
 GgufWriter OneTensor() {
   GgufWriter file;
@@ -169,59 +169,60 @@ TEST(GgufTest, EveryTruncationIsAnErrorOrHoldsWholeTensors) {
   const auto whole = TinyGguf("llama").Strings("tokenizer.ggml.tokens", {"a", "bc"}).Bytes();
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::vector<std::byte> part(whole.begin(), whole.begin() + static_cast<long>(size));
-    EXPECT_NE(ErrorOf(part), "no error") << size;
+    EXPECT_NE(GgufError(part), "no error") << size;
   }
 }
 
 TEST(GgufTest, RefusesWhatIsNotGguf) {
   GgufWriter file = OneTensor();
   file.magic = "GGML";
-  EXPECT_THAT(ErrorOf(file), HasSubstr("not a GGUF file"));
+  EXPECT_THAT(GgufError(file), HasSubstr("not a GGUF file"));
   file = OneTensor();
   file.version = 1;
-  EXPECT_THAT(ErrorOf(file), HasSubstr("version 1"));
+  EXPECT_THAT(GgufError(file), HasSubstr("version 1"));
   file.version = 0x03000000;
-  EXPECT_THAT(ErrorOf(file), HasSubstr("big-endian"));
-  EXPECT_THAT(ErrorOf(std::vector<std::byte>{}), HasSubstr("truncated"));
+  EXPECT_THAT(GgufError(file), HasSubstr("big-endian"));
+  EXPECT_THAT(GgufError(std::vector<std::byte>{}), HasSubstr("truncated"));
 }
 
 TEST(GgufTest, RefusesAbsurdCounts) {
   GgufWriter file = OneTensor();
   file.extra_tensors = INT64_MAX;
-  EXPECT_THAT(ErrorOf(file), HasSubstr("limit"));
+  EXPECT_THAT(GgufError(file), HasSubstr("limit"));
   file.extra_tensors = 1000;
-  EXPECT_THAT(ErrorOf(file), HasSubstr("cannot hold"));
+  EXPECT_THAT(GgufError(file), HasSubstr("cannot hold"));
   file.extra_tensors = 0;
   file.extra_keys = -1;
-  EXPECT_THAT(ErrorOf(file), HasSubstr("limit"));
+  EXPECT_THAT(GgufError(file), HasSubstr("limit"));
   file.extra_keys = 1000;
-  EXPECT_THAT(ErrorOf(file), HasSubstr("cannot hold"));
+  EXPECT_THAT(GgufError(file), HasSubstr("cannot hold"));
 }
 
 TEST(GgufTest, RefusesMalformedMetadata) {
-  EXPECT_THAT(ErrorOf(GgufWriter().U32("a", 1).U32("a", 2)), HasSubstr("\"a\" stands twice"));
-  EXPECT_THAT(ErrorOf(GgufWriter().U32("", 1)), HasSubstr("empty name"));
-  EXPECT_THAT(ErrorOf(GgufWriter().Scalar<uint8_t>("b", 7, 2)), HasSubstr("bool of value 2"));
-  EXPECT_THAT(ErrorOf(GgufWriter().Scalar<uint64_t>("t", 13, 0)), HasSubstr("value type 13"));
-  EXPECT_THAT(ErrorOf(GgufWriter().Scalar<uint64_t>("t", 0xffffffff, 0)), HasSubstr("value type"));
-  EXPECT_THAT(ErrorOf(GgufWriter().Array<uint8_t>("b", 7, {0, 9})), HasSubstr("0 and 1"));
-  EXPECT_THAT(ErrorOf(GgufWriter().Array<uint64_t>("n", 10, {UINT64_MAX})), HasSubstr("not fit"));
-  EXPECT_THAT(ErrorOf(GgufWriter().Array<uint32_t>("n", 99, {1})), HasSubstr("value type 99"));
+  EXPECT_THAT(GgufError(GgufWriter().U32("a", 1).U32("a", 2)), HasSubstr("\"a\" stands twice"));
+  EXPECT_THAT(GgufError(GgufWriter().U32("", 1)), HasSubstr("empty name"));
+  EXPECT_THAT(GgufError(GgufWriter().Scalar<uint8_t>("b", 7, 2)), HasSubstr("bool of value 2"));
+  EXPECT_THAT(GgufError(GgufWriter().Scalar<uint64_t>("t", 13, 0)), HasSubstr("value type 13"));
+  EXPECT_THAT(GgufError(GgufWriter().Scalar<uint64_t>("t", 0xffffffff, 0)),
+              HasSubstr("value type"));
+  EXPECT_THAT(GgufError(GgufWriter().Array<uint8_t>("b", 7, {0, 9})), HasSubstr("0 and 1"));
+  EXPECT_THAT(GgufError(GgufWriter().Array<uint64_t>("n", 10, {UINT64_MAX})), HasSubstr("not fit"));
+  EXPECT_THAT(GgufError(GgufWriter().Array<uint32_t>("n", 99, {1})), HasSubstr("value type 99"));
   // An array of arrays: a parser that recursed would be at the file's mercy.
-  EXPECT_THAT(ErrorOf(GgufWriter().Array<uint64_t>("n", 9, {1})), HasSubstr("nested"));
+  EXPECT_THAT(GgufError(GgufWriter().Array<uint64_t>("n", 9, {1})), HasSubstr("nested"));
   // Lengths that overflow when a header's size or an element's width is added.
   for (uint64_t length : {UINT64_MAX, UINT64_MAX - 7, uint64_t{1} << 63, uint64_t{1} << 40}) {
     GgufWriter file;
     file.keys.push_back({"s", 8, ByteWriter().Put(length).bytes()});
-    EXPECT_THAT(ErrorOf(file), HasSubstr("limit"));
+    EXPECT_THAT(GgufError(file), HasSubstr("limit"));
     for (uint32_t type : {0u, 8u, 10u, 12u}) {
       file.keys = {{"n", 9, ByteWriter().Put(type).Put(length).bytes()}};
-      EXPECT_THAT(ErrorOf(file), HasSubstr("limit"));
+      EXPECT_THAT(GgufError(file), HasSubstr("limit"));
     }
   }
   GgufWriter file;
   file.keys = {{"n", 9, ByteWriter().Put<uint32_t>(8).Put<uint64_t>(1 << 20).bytes()}};
-  EXPECT_THAT(ErrorOf(file), HasSubstr("truncated"));
+  EXPECT_THAT(GgufError(file), HasSubstr("truncated"));
 }
 
 // Each array is within the limit, all of them together are not.
@@ -230,17 +231,17 @@ TEST(GgufTest, ArraysShareOneLimit) {
   file.Array<uint8_t>("a", 0, std::vector<uint8_t>(1000));
   const auto claim = ByteWriter().Put<uint32_t>(0).Put<uint64_t>((1u << 24) - 999).bytes();
   file.keys.push_back({"b", 9, claim});
-  EXPECT_THAT(ErrorOf(file), HasSubstr("limit of all arrays together"));
+  EXPECT_THAT(GgufError(file), HasSubstr("limit of all arrays together"));
 }
 
 TEST(GgufTest, RefusesBadAlignment) {
   for (uint32_t alignment : {0u, 1u, 4u, 24u, 0x80000000u}) {
-    EXPECT_THAT(ErrorOf(GgufWriter().U32("general.alignment", alignment)),
+    EXPECT_THAT(GgufError(GgufWriter().U32("general.alignment", alignment)),
                 HasSubstr("power of two"));
   }
-  EXPECT_THAT(ErrorOf(GgufWriter().Scalar<int32_t>("general.alignment", 5, -32)),
+  EXPECT_THAT(GgufError(GgufWriter().Scalar<int32_t>("general.alignment", 5, -32)),
               HasSubstr("power of two"));
-  EXPECT_THAT(ErrorOf(GgufWriter().String("general.alignment", "32")), HasSubstr("integer"));
+  EXPECT_THAT(GgufError(GgufWriter().String("general.alignment", "32")), HasSubstr("integer"));
 }
 
 TEST(GgufTest, RefusesMalformedTensors) {
@@ -248,7 +249,7 @@ TEST(GgufTest, RefusesMalformedTensors) {
     GgufWriter file = OneTensor();
     file.Add("b", DType::kF32, {8});
     change(file.tensors[1]);
-    return ErrorOf(file);
+    return GgufError(file);
   };
   using Tensor = GgufWriter::Tensor;
   EXPECT_THAT(spoil([](Tensor& t) { t.name = "a"; }), HasSubstr("\"a\" stands twice"));
@@ -280,7 +281,7 @@ TEST(GgufTest, RefusesMalformedTensors) {
 }
 
 TEST(GgufTest, MessagesShowNoRawBytesOfTheFile) {
-  EXPECT_THAT(ErrorOf(GgufWriter().U32("\x1b[2J\n", 1).U32("\x1b[2J\n", 1)),
+  EXPECT_THAT(GgufError(GgufWriter().U32("\x1b[2J\n", 1).U32("\x1b[2J\n", 1)),
               HasSubstr("\"\\x1b[2J\\x0a\" stands twice"));
 }
 

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-Result<TokenizerData> Read(const GgufWriter& writer) {
+Result<TokenizerData> ReadGgufTokenizer(const GgufWriter& writer) {
   const auto bytes = writer.Bytes();
   auto file = GgufFile::FromMemory(bytes, "tiny.gguf");
   EXPECT_TRUE(file.ok()) << file.status().message();
@@ -23,8 +23,8 @@ Result<TokenizerData> Read(const GgufWriter& writer) {
   return TokenizerFromGguf(**file);
 }
 
-std::string ErrorOf(const GgufWriter& writer) {
-  Result<TokenizerData> data = Read(writer);
+std::string GgufTokenizerError(const GgufWriter& writer) {
+  Result<TokenizerData> data = ReadGgufTokenizer(writer);
   if (data.ok()) return "no error";
   EXPECT_EQ(data.status().code(), StatusCode::kBadModel);
   return data.status().message();
@@ -56,7 +56,7 @@ GgufWriter Marks() {
 TEST(GgufTokenizerTest, ReadsByteLevelBpe) {
   GgufWriter writer = ByteLevel("llama-bpe");
   writer.U32("tokenizer.ggml.bos_token_id", 3);
-  Result<TokenizerData> data = Read(writer);
+  Result<TokenizerData> data = ReadGgufTokenizer(writer);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->model, TokenizerModel::kByteBpe);
   EXPECT_THAT(data->merges, ElementsAre(Pair("a", "b")));
@@ -68,20 +68,20 @@ TEST(GgufTokenizerTest, ReadsByteLevelBpe) {
   EXPECT_FALSE(data->added_tokens[1].special);
   EXPECT_THAT(data->end_of_generation_ids, ElementsAre(3));
   writer.Bool("tokenizer.ggml.add_bos_token", false);
-  EXPECT_THAT(Read(writer)->prefix_ids, IsEmpty());
+  EXPECT_THAT(ReadGgufTokenizer(writer)->prefix_ids, IsEmpty());
 }
 
 TEST(GgufTokenizerTest, QwenNormalizesAndOldFilesGoByArchitecture) {
-  EXPECT_EQ(Read(ByteLevel("qwen2"))->normalizers.at(0).type, "NFC");
-  EXPECT_THAT(Read(ByteLevel(nullptr))->normalizers, IsEmpty());
+  EXPECT_EQ(ReadGgufTokenizer(ByteLevel("qwen2"))->normalizers.at(0).type, "NFC");
+  EXPECT_THAT(ReadGgufTokenizer(ByteLevel(nullptr))->normalizers, IsEmpty());
   EXPECT_EQ(FindGgufPreTokenizer("", "gptneox")->normalizers.at(0).type, "NFC");
   EXPECT_EQ(FindGgufPreTokenizer("default", "falcon")->pre_tokenizers.at(0).type, "Punctuation");
   EXPECT_FALSE(FindGgufPreTokenizer("no-such", "llama").has_value());
-  EXPECT_THAT(ErrorOf(ByteLevel("no-such")), HasSubstr("the pre-tokenizer \"no-such\""));
+  EXPECT_THAT(GgufTokenizerError(ByteLevel("no-such")), HasSubstr("the pre-tokenizer \"no-such\""));
 }
 
 TEST(GgufTokenizerTest, ReadsSentencePiece) {
-  Result<TokenizerData> data = Read(Marks());
+  Result<TokenizerData> data = ReadGgufTokenizer(Marks());
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->model, TokenizerModel::kSentencePieceBpe);
   EXPECT_TRUE(data->derive_merges);
@@ -91,7 +91,7 @@ TEST(GgufTokenizerTest, ReadsSentencePiece) {
   EXPECT_EQ(data->kinds[3], TokenKind::kByte);
   GgufWriter writer = Marks();
   writer.Bool("tokenizer.ggml.add_space_prefix", false);
-  data = Read(writer);
+  data = ReadGgufTokenizer(writer);
   EXPECT_EQ(data->normalizers.at(0).type, "Replace");
   EXPECT_EQ(data->decoders.back().type, "Fuse");
 }
@@ -105,7 +105,7 @@ TEST(GgufTokenizerTest, ReadsWordPieceInBertsSpelling) {
                              {1, 1, 1, 1});
   writer.U32("tokenizer.ggml.unknown_token_id", 0);
   writer.U32("tokenizer.ggml.cls_token_id", 1).U32("tokenizer.ggml.seperator_token_id", 2);
-  Result<TokenizerData> data = Read(writer);
+  Result<TokenizerData> data = ReadGgufTokenizer(writer);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_THAT(data->pieces, ElementsAre("[UNK]", "a", "##b", "[X]"));
   EXPECT_THAT(data->prefix_ids, ElementsAre(1));
@@ -117,7 +117,7 @@ TEST(GgufTokenizerTest, ReadsUnigram) {
   writer.Array<float>("tokenizer.ggml.scores", 6, {0, 0, 0, -1});
   writer.Array<int8_t>("tokenizer.ggml.precompiled_charsmap", 1, {1, -1});
   writer.Bool("tokenizer.ggml.remove_extra_whitespaces", true);
-  Result<TokenizerData> data = Read(writer);
+  Result<TokenizerData> data = ReadGgufTokenizer(writer);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->model, TokenizerModel::kUnigram);
   EXPECT_EQ(data->normalizers.at(0).precompiled, "\x01\xFF");
@@ -128,34 +128,36 @@ TEST(GgufTokenizerTest, ReadsUnigram) {
 TEST(GgufTokenizerTest, Phi3StripsBehindItsTokens) {
   GgufWriter writer = Marks();
   writer.String("general.name", "Phi 3 Mini");
-  EXPECT_FALSE(Read(writer)->added_tokens.at(2).right_strip);
+  EXPECT_FALSE(ReadGgufTokenizer(writer)->added_tokens.at(2).right_strip);
   writer = Marks();
   writer.String("general.name", "Phi-3-mini");
-  Result<TokenizerData> data = Read(writer);
+  Result<TokenizerData> data = ReadGgufTokenizer(writer);
   EXPECT_FALSE(data->added_tokens.at(1).right_strip);  // <s>
   EXPECT_TRUE(data->added_tokens.at(2).right_strip);   // </s>
 }
 
 TEST(GgufTokenizerTest, NamesWhatIsWrong) {
-  EXPECT_THAT(ErrorOf(GgufWriter()), HasSubstr("has no tokenizer"));
-  EXPECT_THAT(ErrorOf(Writer("gpt2", {}, {})), HasSubstr("has no pieces"));
-  EXPECT_THAT(ErrorOf(Writer("odd", {"a"}, {1})), HasSubstr("\"odd\" is not known"));
-  EXPECT_THAT(ErrorOf(Writer("gpt2", {"a"}, {1, 1})), HasSubstr("1 pieces but 2 token types"));
-  EXPECT_THAT(ErrorOf(Writer("gpt2", {"a"}, {9})), HasSubstr("token 0 has the type 9"));
-  EXPECT_THAT(ErrorOf(Writer("gpt2", {"a"}, {1})), HasSubstr("has no merges"));
-  EXPECT_THAT(ErrorOf(Writer("llama", {"a"}, {1})), HasSubstr("1 pieces but 0 scores"));
+  EXPECT_THAT(GgufTokenizerError(GgufWriter()), HasSubstr("has no tokenizer"));
+  EXPECT_THAT(GgufTokenizerError(Writer("gpt2", {}, {})), HasSubstr("has no pieces"));
+  EXPECT_THAT(GgufTokenizerError(Writer("odd", {"a"}, {1})), HasSubstr("\"odd\" is not known"));
+  EXPECT_THAT(GgufTokenizerError(Writer("gpt2", {"a"}, {1, 1})),
+              HasSubstr("1 pieces but 2 token types"));
+  EXPECT_THAT(GgufTokenizerError(Writer("gpt2", {"a"}, {9})), HasSubstr("token 0 has the type 9"));
+  EXPECT_THAT(GgufTokenizerError(Writer("gpt2", {"a"}, {1})), HasSubstr("has no merges"));
+  EXPECT_THAT(GgufTokenizerError(Writer("llama", {"a"}, {1})), HasSubstr("1 pieces but 0 scores"));
   GgufWriter writer = ByteLevel("gpt-2");
   writer.U32("tokenizer.ggml.eos_token_id", 6);
-  EXPECT_THAT(ErrorOf(writer), HasSubstr("eos_token_id is 6; the tokenizer has 6 pieces"));
+  EXPECT_THAT(GgufTokenizerError(writer),
+              HasSubstr("eos_token_id is 6; the tokenizer has 6 pieces"));
   writer = ByteLevel("gpt-2");
   writer.Bool("tokenizer.ggml.add_bos_token", true);
-  EXPECT_THAT(ErrorOf(writer), HasSubstr("adds a BOS token but has none"));
+  EXPECT_THAT(GgufTokenizerError(writer), HasSubstr("adds a BOS token but has none"));
   writer = Writer("gpt2", {"a"}, {1});
   writer.Strings("tokenizer.ggml.merges", {"ab"});
-  EXPECT_THAT(ErrorOf(writer), HasSubstr("merge 0 of the tokenizer is \"ab\""));
+  EXPECT_THAT(GgufTokenizerError(writer), HasSubstr("merge 0 of the tokenizer is \"ab\""));
   writer = Writer("gpt2", {"a"}, {1});
   writer.U32("tokenizer.ggml.merges", 1);
-  EXPECT_THAT(ErrorOf(writer), HasSubstr("tokenizer.ggml.merges has the wrong type"));
+  EXPECT_THAT(GgufTokenizerError(writer), HasSubstr("tokenizer.ggml.merges has the wrong type"));
 }
 
 }  // namespace

@@ -15,19 +15,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Result<ModelConfig> Read(const std::string& class_name, const std::string& text) {
+Result<ModelConfig> ReadForm(const std::string& class_name, const std::string& text) {
   Json json = Json::parse(text);
   json["architectures"] = {class_name};
   json["vocab_size"] = json.value("vocab_size", 100);
   return ConfigFromJson(DumpJson(json), "");
 }
-ModelConfig Good(const std::string& class_name, const std::string& text = "{}") {
-  auto config = Read(class_name, text);
+ModelConfig GoodForm(const std::string& class_name, const std::string& text = "{}") {
+  auto config = ReadForm(class_name, text);
   EXPECT_TRUE(config.ok()) << config.status().message();
   return config.ok() ? *config : ModelConfig();
 }
-std::string ErrorOf(const std::string& class_name, const std::string& text) {
-  auto config = Read(class_name, text);
+std::string FormError(const std::string& class_name, const std::string& text) {
+  auto config = ReadForm(class_name, text);
   return config.ok() ? "no error" : std::string(config.status().message());
 }
 // By layer: 'c' sees chunks or a window, 'f' everything; upper case where it rotates.
@@ -61,7 +61,7 @@ TEST(HfFormsTest, Llama4) {
   const std::string sizes =
       R"("num_hidden_layers":4,"hidden_size":64,"num_attention_heads":4,"num_key_value_heads":2,
          "head_dim":16,"intermediate_size":32,"intermediate_size_mlp":48,"use_qk_norm":true)";
-  const ModelConfig config = Good(
+  const ModelConfig config = GoodForm(
       "Llama4ForCausalLM", "{" + sizes + R"(,"interleave_moe_layer_step":2,"num_local_experts":8,
                             "attention_chunk_size":128,"floor_scale":64,"attn_scale":0.2})");
   EXPECT_EQ(LayersOf(config), "CCCf");
@@ -76,59 +76,60 @@ TEST(HfFormsTest, Llama4) {
   EXPECT_EQ(config.experts.shared_width, 32);
   EXPECT_EQ(config.experts.score, RouterScore::kSigmoid);
   EXPECT_EQ(config.qk_norm, QkNormKind::kHeadPlain);
-  const ModelConfig other =
-      Good("Llama4ForConditionalGeneration",
-           R"({"text_config":{"vocab_size":100,)" + sizes +
-               R"(,"moe_layers":[0,3],"no_rope_layers":[0,1,1,0],"attn_temperature_tuning":false,
+  const ModelConfig other = GoodForm(
+      "Llama4ForConditionalGeneration",
+      R"({"text_config":{"vocab_size":100,)" + sizes +
+          R"(,"moe_layers":[0,3],"no_rope_layers":[0,1,1,0],"attn_temperature_tuning":false,
                    "attention_chunk_size":null}})");
   EXPECT_EQ(LayersOf(other), "fFFf");
   EXPECT_EQ(ExpertsOf(other), "e--e");
   EXPECT_EQ(other.growth_tokens, 0);
-  EXPECT_THAT(ErrorOf("Llama4ForCausalLM", "{" + sizes + R"(,"no_rope_layers":[1,0]})"),
+  EXPECT_THAT(FormError("Llama4ForCausalLM", "{" + sizes + R"(,"no_rope_layers":[1,0]})"),
               HasSubstr("\"no_rope_layers\" has 2 items for 4 layers"));
-  EXPECT_THAT(ErrorOf("Llama4ForCausalLM", "{" + sizes + R"(,"layer_types":["a","b","c","d"]})"),
+  EXPECT_THAT(FormError("Llama4ForCausalLM", "{" + sizes + R"(,"layer_types":["a","b","c","d"]})"),
               HasSubstr("another type than chunked_attention and full_attention"));
-  EXPECT_THAT(ErrorOf("Llama4ForCausalLM", "{" + sizes + R"(,"floor_scale":0})"),
+  EXPECT_THAT(FormError("Llama4ForCausalLM", "{" + sizes + R"(,"floor_scale":0})"),
               HasSubstr("floor_scale"));
 }
 
 TEST(HfFormsTest, Hunyuan) {
-  const ModelConfig dense = Good(
+  const ModelConfig dense = GoodForm(
       "HunYuanDenseV1ForCausalLM",
       R"({"head_dim":128,"rope_theta":10000.0,"rope_scaling":{"type":"dynamic","alpha":1000.0}})");
   EXPECT_TRUE(dense.qk_norm_behind_rope);
   EXPECT_EQ(dense.rope.scaling, RopeScaling::kNone);
   EXPECT_NEAR(dense.rope.theta / 11158839.9251, 1.0, 1e-6);
-  const ModelConfig experts =
-      Good("HunYuanMoEV1ForCausalLM",
-           R"({"num_hidden_layers":2,"num_experts":8,"moe_topk":[3,3],"intermediate_size":48})");
+  const ModelConfig experts = GoodForm(
+      "HunYuanMoEV1ForCausalLM",
+      R"({"num_hidden_layers":2,"num_experts":8,"moe_topk":[3,3],"intermediate_size":48})");
   EXPECT_EQ(ExpertsOf(experts), "ee");
   EXPECT_EQ(experts.experts.per_token, 3);
   EXPECT_EQ(experts.experts.shared_width, 48);
   EXPECT_TRUE(experts.experts.renormalize);
-  EXPECT_THAT(ErrorOf("HunYuanMoEV1ForCausalLM", R"({"num_experts":8,"moe_topk":[3,2]})"),
+  EXPECT_THAT(FormError("HunYuanMoEV1ForCausalLM", R"({"num_experts":8,"moe_topk":[3,2]})"),
               HasSubstr("\"moe_topk\" differs between layers"));
 }
 
 TEST(HfFormsTest, ErnieWithExperts) {
   const ModelConfig config =
-      Good("Ernie4_5_MoeForCausalLM",
-           R"({"num_hidden_layers":6,"moe_num_experts":8,"moe_k":2,"moe_intermediate_size":32,
+      GoodForm("Ernie4_5_MoeForCausalLM",
+               R"({"num_hidden_layers":6,"moe_num_experts":8,"moe_k":2,"moe_intermediate_size":32,
           "moe_num_shared_experts":3,"moe_layer_start_index":1,"moe_layer_end_index":4,
           "moe_layer_interval":2})");
   EXPECT_EQ(ExpertsOf(config), "-e-e--");
   EXPECT_EQ(config.experts.score, RouterScore::kSoftmaxBiased);
   EXPECT_EQ(config.experts.shared_width, 96);
   EXPECT_TRUE(config.experts.bias && config.experts.renormalize);
-  EXPECT_EQ(ExpertsOf(Good("Ernie4_5_MoeForCausalLM", R"({"num_hidden_layers":3})")), "-ee");
-  EXPECT_EQ(Good("Ernie4_5_MoeForCausalLM", R"({"moe_num_shared_experts":0})").experts.shared_width,
-            0);
-  EXPECT_THAT(ErrorOf("Ernie4_5_MoeForCausalLM", R"({"use_bias":true})"),
+  EXPECT_EQ(ExpertsOf(GoodForm("Ernie4_5_MoeForCausalLM", R"({"num_hidden_layers":3})")), "-ee");
+  EXPECT_EQ(
+      GoodForm("Ernie4_5_MoeForCausalLM", R"({"moe_num_shared_experts":0})").experts.shared_width,
+      0);
+  EXPECT_THAT(FormError("Ernie4_5_MoeForCausalLM", R"({"use_bias":true})"),
               HasSubstr("biases of experts that every token takes"));
 }
 
 TEST(HfFormsTest, SizesUnderTheirOldNames) {
-  const ModelConfig gpt2 = Good(
+  const ModelConfig gpt2 = GoodForm(
       "GPT2LMHeadModel", R"({"n_embd":64,"n_layer":3,"n_head":4,"n_positions":50,"n_inner":null,
                              "layer_norm_epsilon":0.01,"activation_function":"gelu"})");
   EXPECT_EQ(gpt2.hidden_size, 64);
@@ -140,7 +141,7 @@ TEST(HfFormsTest, SizesUnderTheirOldNames) {
   EXPECT_EQ(gpt2.activation, ActivationKind::kGeluErf);
   EXPECT_EQ(LayersOf(gpt2), "fff");
   EXPECT_TRUE(gpt2.tied_embeddings && gpt2.plain_mlp && gpt2.attention_bias && gpt2.mlp_bias);
-  const ModelConfig bloom = Good("BloomForCausalLM", R"({"n_embed":48,"n_layer":2,
+  const ModelConfig bloom = GoodForm("BloomForCausalLM", R"({"n_embed":48,"n_layer":2,
       "num_attention_heads":3,"n_inner":null,"seq_length":77})");
   EXPECT_EQ(bloom.hidden_size, 48);
   EXPECT_EQ(bloom.context_length, 77);
@@ -153,9 +154,9 @@ TEST(HfFormsTest, SizesUnderTheirOldNames) {
       {R"({"n_head":5})", "not a multiple of 5 heads"},
       {R"({"n_positions":0})", "n_positions"}};
   for (const auto& [text, message] : refused) {
-    EXPECT_THAT(ErrorOf("GPT2LMHeadModel", text), HasSubstr(message)) << text;
+    EXPECT_THAT(FormError("GPT2LMHeadModel", text), HasSubstr(message)) << text;
   }
-  EXPECT_THAT(ErrorOf("BloomForCausalLM", R"({"apply_residual_connection_post_layernorm":true})"),
+  EXPECT_THAT(FormError("BloomForCausalLM", R"({"apply_residual_connection_post_layernorm":true})"),
               HasSubstr("apply_residual_connection_post_layernorm"));
 }
 
@@ -164,48 +165,48 @@ TEST(HfFormsTest, GptNeoXInBothSpellings) {
                            R"("rope_parameters":{"rope_type":"default","rope_theta":500,
                                "partial_rotary_factor":0.5})"}) {
     const ModelConfig config =
-        Good("GPTNeoXForCausalLM",
-             std::string("{\"hidden_size\":64,\"num_attention_heads\":4,") + rope + "}");
+        GoodForm("GPTNeoXForCausalLM",
+                 std::string("{\"hidden_size\":64,\"num_attention_heads\":4,") + rope + "}");
     EXPECT_EQ(config.rope.theta, 500.0f) << rope;
     EXPECT_EQ(config.rope.rotary_dims, 8) << rope;
     EXPECT_TRUE(config.parallel_residual && config.parallel_norms);
   }
-  const ModelConfig serial = Good("GPTNeoXForCausalLM", R"({"use_parallel_residual":false})");
+  const ModelConfig serial = GoodForm("GPTNeoXForCausalLM", R"({"use_parallel_residual":false})");
   EXPECT_FALSE(serial.parallel_residual || serial.parallel_norms);
   EXPECT_EQ(serial.rope.rotary_dims, 24);
 }
 
 TEST(HfFormsTest, Falcon) {
-  const ModelConfig seven = Good("FalconForCausalLM");
+  const ModelConfig seven = GoodForm("FalconForCausalLM");
   EXPECT_EQ(seven.num_kv_heads, 1);
   EXPECT_TRUE(seven.parallel_residual && !seven.parallel_norms && seven.alibi_slopes.empty());
-  const ModelConfig forty = Good("FalconForCausalLM",
-                                 R"({"hidden_size":64,"num_attention_heads":4,"num_kv_heads":2,
+  const ModelConfig forty = GoodForm("FalconForCausalLM",
+                                     R"({"hidden_size":64,"num_attention_heads":4,"num_kv_heads":2,
                                      "new_decoder_architecture":true})");
   EXPECT_EQ(forty.num_kv_heads, 2);
   EXPECT_TRUE(forty.parallel_norms);
   const ModelConfig eleven =
-      Good("FalconForCausalLM", R"({"hidden_size":64,"num_attention_heads":4,"num_kv_heads":2,
+      GoodForm("FalconForCausalLM", R"({"hidden_size":64,"num_attention_heads":4,"num_kv_heads":2,
                                     "new_decoder_architecture":true,"num_ln_in_parallel_attn":1})");
   EXPECT_TRUE(eleven.parallel_residual && !eleven.parallel_norms);
   const ModelConfig refined =
-      Good("RWForCausalLM", R"({"hidden_size":64,"n_head":4,"n_layer":2,"multi_query":false,
+      GoodForm("RWForCausalLM", R"({"hidden_size":64,"n_head":4,"n_layer":2,"multi_query":false,
                                 "parallel_attn":false,"alibi":true,"bias":true})");
   EXPECT_EQ(refined.num_kv_heads, 4);
   EXPECT_EQ(LayersOf(refined), "ff");
   EXPECT_FALSE(refined.parallel_residual);
   ASSERT_EQ(refined.alibi_slopes.size(), 4u);
   EXPECT_EQ(refined.alibi_slopes[0], 0.25f * refined.attention_scale);
-  EXPECT_THAT(ErrorOf("FalconForCausalLM", R"({"num_ln_in_parallel_attn":2})"),
+  EXPECT_THAT(FormError("FalconForCausalLM", R"({"num_ln_in_parallel_attn":2})"),
               HasSubstr("\"num_ln_in_parallel_attn\" is 2"));
   EXPECT_THAT(
-      ErrorOf("FalconForCausalLM", R"({"new_decoder_architecture":true,"parallel_attn":false})"),
+      FormError("FalconForCausalLM", R"({"new_decoder_architecture":true,"parallel_attn":false})"),
       HasSubstr("\"parallel_attn\" is false"));
 }
 
 TEST(HfFormsTest, Mpt) {
   const ModelConfig config =
-      Good("MPTForCausalLM", R"({"d_model":64,"n_layers":2,"n_heads":4,"max_seq_len":99,
+      GoodForm("MPTForCausalLM", R"({"d_model":64,"n_layers":2,"n_heads":4,"max_seq_len":99,
                                  "attn_config":{"alibi_bias_max":16,"softmax_scale":0.5}})");
   EXPECT_EQ(config.hidden_size, 64);
   EXPECT_EQ(config.context_length, 99);
@@ -217,27 +218,27 @@ TEST(HfFormsTest, Mpt) {
       {R"({"attn_config":{"qk_ln":true}})", "\"qk_ln\" true"},
       {R"({"attn_config":{"attn_type":"multiquery_attention"}})", "multiquery_attention"}};
   for (const auto& [text, message] : refused) {
-    EXPECT_THAT(ErrorOf("MptForCausalLM", text), HasSubstr(message)) << text;
+    EXPECT_THAT(FormError("MptForCausalLM", text), HasSubstr(message)) << text;
   }
 }
 
 TEST(HfFormsTest, BaichuanKnowsPositionsByItsSize) {
   EXPECT_TRUE(
-      Good("BaiChuanForCausalLM", R"({"max_position_embeddings":4096})").alibi_slopes.empty());
+      GoodForm("BaiChuanForCausalLM", R"({"max_position_embeddings":4096})").alibi_slopes.empty());
   const ModelConfig thirteen =
-      Good("BaichuanForCausalLM", R"({"model_max_length":4096,"hidden_size":5120,
+      GoodForm("BaichuanForCausalLM", R"({"model_max_length":4096,"hidden_size":5120,
                                       "num_attention_heads":40,"num_hidden_layers":40})");
   EXPECT_EQ(thirteen.alibi_slopes.size(), 40u);
   EXPECT_EQ(thirteen.context_length, 4096);
-  EXPECT_THAT(ErrorOf("BaichuanForCausalLM", R"({"vocab_size":125696})"),
+  EXPECT_THAT(FormError("BaichuanForCausalLM", R"({"vocab_size":125696})"),
               HasSubstr("Baichuan 2, whose output matrix has to be normalized"));
 }
 
 TEST(HfFormsTest, InternLm) {
-  const ModelConfig two = Good("InternLM2ForCausalLM", R"({"bias":false})");
+  const ModelConfig two = GoodForm("InternLM2ForCausalLM", R"({"bias":false})");
   EXPECT_FALSE(two.attention_bias || two.attention_output_bias || two.mlp_bias);
-  EXPECT_TRUE(Good("InternLM2ForCausalLM").attention_bias);
-  const ModelConfig three = Good("InternLM3ForCausalLM", R"({"qkv_bias":true,"bias":false})");
+  EXPECT_TRUE(GoodForm("InternLM2ForCausalLM").attention_bias);
+  const ModelConfig three = GoodForm("InternLM3ForCausalLM", R"({"qkv_bias":true,"bias":false})");
   EXPECT_TRUE(three.attention_bias && !three.attention_output_bias && !three.mlp_bias);
 }
 

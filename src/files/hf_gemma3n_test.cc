@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // As the published E2B has it, but for the sizes.
-Json Published() {
+Json PublishedGemma3n() {
   return Json::parse(R"({"architectures":["Gemma3nForConditionalGeneration"],
       "model_type":"gemma3n","text_config":{"model_type":"gemma3n_text",
       "activation_sparsity_pattern":[0.95,0.95,0.0,0.0],"altup_active_idx":0,
@@ -27,16 +27,20 @@ Json Published() {
       "sliding_window":512,"vocab_size":100,"vocab_size_per_layer_input":90}})");
 }
 
-Result<ModelConfig> Gemma3n(const std::string& text) {
-  Json json = Published();
+Result<ModelConfig> Gemma3nConfig(const std::string& text) {
+  Json json = PublishedGemma3n();
   json["text_config"].update(Json::parse(text));
   return ConfigFromJson(DumpJson(json), "");
 }
-ModelConfig Good(const std::string& text) { return testing::GoodConfig(Gemma3n(text)); }
-std::string ErrorOf(const std::string& text) { return testing::ConfigError(Gemma3n(text)); }
+ModelConfig GoodGemma3n(const std::string& text) {
+  return testing::GoodConfig(Gemma3nConfig(text));
+}
+std::string Gemma3nError(const std::string& text) {
+  return testing::ConfigError(Gemma3nConfig(text));
+}
 
 TEST(HfGemma3nTest, ReadsThePublishedForm) {
-  const ModelConfig config = Good("{}");
+  const ModelConfig config = GoodGemma3n("{}");
   EXPECT_EQ(config.architecture, Architecture::kGemma3n);
   EXPECT_EQ(config.altup.streams, 4);
   EXPECT_TRUE(config.altup.scaled);
@@ -62,8 +66,8 @@ TEST(HfGemma3nTest, ReadsThePublishedForm) {
 }
 
 TEST(HfGemma3nTest, LayersMayHaveWidthsOfTheirOwn) {
-  EXPECT_EQ(Good(R"({"intermediate_size":80})").intermediate_size, 80);
-  const ModelConfig config = Good(R"({"intermediate_size":[96,96,48,96]})");
+  EXPECT_EQ(GoodGemma3n(R"({"intermediate_size":80})").intermediate_size, 80);
+  const ModelConfig config = GoodGemma3n(R"({"intermediate_size":[96,96,48,96]})");
   EXPECT_EQ(config.mlp_width_of(config.layers[1]), 96);
   EXPECT_EQ(config.mlp_width_of(config.layers[2]), 48);
 }
@@ -108,7 +112,8 @@ TEST(HfGemma3nTest, RefusesWhatIsNotSupported) {
       {R"({"num_kv_shared_layers":4})", "\"num_kv_shared_layers\" is 4 of 4 layers"},
       {R"({"num_kv_shared_layers":3})", "no layer before layer 1 is of the kind of layer 1"},
   };
-  for (const auto& [text, message] : cases) EXPECT_THAT(ErrorOf(text), HasSubstr(message)) << text;
+  for (const auto& [text, message] : cases)
+    EXPECT_THAT(Gemma3nError(text), HasSubstr(message)) << text;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // As published files of the dense model have it, but for the sizes.
-Json Published() {
+Json PublishedGemma4() {
   return Json::parse(R"({"architectures":["Gemma4ForConditionalGeneration"],"model_type":"gemma4",
       "text_config":{"model_type":"gemma4_text","attention_k_eq_v":true,"global_head_dim":512,
       "head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":64,
@@ -25,16 +25,18 @@ Json Published() {
       "sliding_window":1024,"use_bidirectional_attention":"vision","vocab_size":100}})");
 }
 
-Result<ModelConfig> Gemma4(const std::string& text) {
-  Json json = Published();
+Result<ModelConfig> Gemma4Config(const std::string& text) {
+  Json json = PublishedGemma4();
   json["text_config"].update(Json::parse(text));
   return ConfigFromJson(DumpJson(json), "");
 }
-ModelConfig Good(const std::string& text) { return testing::GoodConfig(Gemma4(text)); }
-std::string ErrorOf(const std::string& text) { return testing::ConfigError(Gemma4(text)); }
+ModelConfig GoodGemma4(const std::string& text) { return testing::GoodConfig(Gemma4Config(text)); }
+std::string Gemma4Error(const std::string& text) {
+  return testing::ConfigError(Gemma4Config(text));
+}
 
 TEST(HfGemma4Test, LayersThatSeeEverythingHaveHeadsOfTheirOwn) {
-  const ModelConfig config = Good("{}");
+  const ModelConfig config = GoodGemma4("{}");
   EXPECT_EQ(config.architecture, Architecture::kGemma4);
   ASSERT_EQ(config.layers.size(), 3u);
   const LayerConfig &window = config.layers[0], &full = config.layers[1];
@@ -54,7 +56,7 @@ TEST(HfGemma4Test, LayersThatSeeEverythingHaveHeadsOfTheirOwn) {
 }
 
 TEST(HfGemma4Test, EachKindOfLayersRotatesWholeHeadsByItsOwnAngles) {
-  const ModelConfig config = Good("{}");
+  const ModelConfig config = GoodGemma4("{}");
   EXPECT_EQ(config.rope.scaling, RopeScaling::kProportional);
   EXPECT_EQ(config.rope.portion, 0.25f);
   EXPECT_EQ(config.rope.theta, 1e6f);
@@ -66,7 +68,7 @@ TEST(HfGemma4Test, EachKindOfLayersRotatesWholeHeadsByItsOwnAngles) {
 }
 
 TEST(HfGemma4Test, AFileWithoutRopeHasThePublishedOne) {
-  const ModelConfig config = Good(R"({"rope_parameters":null})");
+  const ModelConfig config = GoodGemma4(R"({"rope_parameters":null})");
   EXPECT_EQ(config.rope.scaling, RopeScaling::kProportional);
   EXPECT_EQ(config.rope.portion, 0.25f);
   EXPECT_EQ(config.rope.theta, 1e6f);
@@ -74,14 +76,15 @@ TEST(HfGemma4Test, AFileWithoutRopeHasThePublishedOne) {
 }
 
 TEST(HfGemma4Test, KvHeadsAreTheModelsWhereVHasAMatrix) {
-  const ModelConfig config = Good(R"({"attention_k_eq_v":false})");
+  const ModelConfig config = GoodGemma4(R"({"attention_k_eq_v":false})");
   EXPECT_EQ(config.kv_heads_of(config.layers[1]), 4);
   EXPECT_EQ(config.head_dim_of(config.layers[1]), 512);
   EXPECT_FALSE(config.layers[1].v_is_k);
 }
 
 TEST(HfGemma4Test, ReadsWhatTransformersWritesOfEachLayer) {
-  const ModelConfig config = Good(R"({"global_head_dim":null,"num_global_key_value_heads":null,
+  const ModelConfig config =
+      GoodGemma4(R"({"global_head_dim":null,"num_global_key_value_heads":null,
       "per_layer_config":{"1":{"head_dim":64,"num_key_value_heads":2},
                           "2":{"head_dim":64,"num_key_value_heads":2}}})");
   for (const int layer : {1, 2}) {
@@ -93,7 +96,8 @@ TEST(HfGemma4Test, ReadsWhatTransformersWritesOfEachLayer) {
 }
 
 TEST(HfGemma4Test, ExpertsStandBesideTheDensePartOfEveryLayer) {
-  const ModelConfig config = Good(R"({"enable_moe_block":true,"num_experts":8,"top_k_experts":2,
+  const ModelConfig config =
+      GoodGemma4(R"({"enable_moe_block":true,"num_experts":8,"top_k_experts":2,
       "moe_intermediate_size":48})");
   EXPECT_EQ(config.experts.count, 8);
   EXPECT_EQ(config.experts.per_token, 2);
@@ -101,25 +105,25 @@ TEST(HfGemma4Test, ExpertsStandBesideTheDensePartOfEveryLayer) {
   EXPECT_TRUE(config.experts.renormalize && config.experts.scales && config.experts.beside_dense);
   EXPECT_EQ(config.intermediate_size, 96);
   for (const LayerConfig& layer : config.layers) EXPECT_TRUE(layer.experts && layer.mlp);
-  EXPECT_EQ(Good(R"({"num_experts":8,"top_k_experts":2})").experts.count, 0);
+  EXPECT_EQ(GoodGemma4(R"({"num_experts":8,"top_k_experts":2})").experts.count, 0);
 }
 
 TEST(HfGemma4Test, TheLastLayerSeesEverythingWhateverTheFileSays) {
   const ModelConfig config =
-      Good(R"({"layer_types":["sliding_attention","full_attention","sliding_attention"]})");
+      GoodGemma4(R"({"layer_types":["sliding_attention","full_attention","sliding_attention"]})");
   EXPECT_EQ(config.layers[2].kind, LayerKind::kFull);
   EXPECT_EQ(config.head_dim_of(config.layers[2]), 512);
   EXPECT_FALSE(config.layers[2].local_rope);
 }
 
 TEST(HfGemma4Test, LayersMayBeGivenMoreOfAToken) {
-  EXPECT_EQ(Good("{}").layer_inputs.width, 0);
+  EXPECT_EQ(GoodGemma4("{}").layer_inputs.width, 0);
   const ModelConfig config =
-      Good(R"({"hidden_size_per_layer_input":24,"vocab_size_per_layer_input":128})");
+      GoodGemma4(R"({"hidden_size_per_layer_input":24,"vocab_size_per_layer_input":128})");
   EXPECT_EQ(config.layer_inputs.width, 24);
   EXPECT_EQ(config.layer_inputs.rows, 128);
   // What transformers takes for keys that are not there.
-  Json json = Published();
+  Json json = PublishedGemma4();
   json["text_config"].erase("hidden_size_per_layer_input");
   const ModelConfig silent = testing::GoodConfig(ConfigFromJson(DumpJson(json), ""));
   EXPECT_EQ(silent.layer_inputs.width, 256);
@@ -130,12 +134,12 @@ TEST(HfGemma4Test, TheLastLayersReadTheKvOfTheLastOneBeforeThemOfTheirKind) {
   const std::string five = R"({"num_hidden_layers":5,"num_kv_shared_layers":2,"layer_types":[
       "sliding_attention","full_attention","sliding_attention","sliding_attention",
       "full_attention"])";
-  const ModelConfig config = Good(five + "}");
+  const ModelConfig config = GoodGemma4(five + "}");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(config.layers[static_cast<size_t>(i)].kv_of, -1);
   EXPECT_EQ(config.layers[3].kv_of, 2);
   EXPECT_EQ(config.layers[4].kv_of, 1);
   EXPECT_EQ(config.mlp_width_of(config.layers[4]), 96);
-  const ModelConfig wide = Good(five + R"(,"use_double_wide_mlp":true})");
+  const ModelConfig wide = GoodGemma4(five + R"(,"use_double_wide_mlp":true})");
   EXPECT_EQ(wide.mlp_width_of(wide.layers[2]), 96);
   EXPECT_EQ(wide.mlp_width_of(wide.layers[3]), 192);
 }
@@ -165,7 +169,8 @@ TEST(HfGemma4Test, RefusesWhatIsNotSupported) {
            "sliding_attention":{"rope_type":"default"}}})",
        "\"rope_parameters\" of \"full_attention\" have a type"},
   };
-  for (const auto& [text, message] : cases) EXPECT_THAT(ErrorOf(text), HasSubstr(message)) << text;
+  for (const auto& [text, message] : cases)
+    EXPECT_THAT(Gemma4Error(text), HasSubstr(message)) << text;
 }
 
 }  // namespace

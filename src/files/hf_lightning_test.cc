@@ -23,9 +23,9 @@ Result<ModelConfig> MiniMax(const std::string& text) {
                {"num_key_value_heads", 2}};
   return testing::ConfigWith(std::move(json), text);
 }
-ModelConfig Good(const std::string& text) { return testing::GoodConfig(MiniMax(text)); }
-std::string ErrorOf(const std::string& text) { return testing::ConfigError(MiniMax(text)); }
-std::string Kinds(const ModelConfig& config) {
+ModelConfig GoodMiniMax(const std::string& text) { return testing::GoodConfig(MiniMax(text)); }
+std::string MiniMaxError(const std::string& text) { return testing::ConfigError(MiniMax(text)); }
+std::string LightningKinds(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {
     text += layer.kind == LayerKind::kLightning ? 'l' : layer.kind == LayerKind::kFull ? 'f' : '?';
@@ -35,12 +35,12 @@ std::string Kinds(const ModelConfig& config) {
 }
 
 TEST(HfLightningTest, ReadsHeadsLayersAndWhatBlocksAddTo) {
-  const ModelConfig config = Good(R"({"layer_types":["linear_attention","linear_attention",
+  const ModelConfig config = GoodMiniMax(R"({"layer_types":["linear_attention","linear_attention",
       "full_attention","linear_attention"],"full_attn_alpha_factor":3.5,"full_attn_beta_factor":1,
       "linear_attn_alpha_factor":2.5,"mlp_alpha_factor":1.5,"mlp_beta_factor":1.0,
       "sliding_window":null,"head_dim":24,"num_local_experts":6,"num_experts_per_tok":3})");
   EXPECT_EQ(config.architecture, Architecture::kMiniMax);
-  EXPECT_EQ(Kinds(config), "llfrl");
+  EXPECT_EQ(LightningKinds(config), "llfrl");
   EXPECT_EQ(config.linear.key_heads, 4);
   EXPECT_EQ(config.linear.value_heads, 4);
   EXPECT_EQ(config.linear.key_head_dim, 24);
@@ -55,19 +55,19 @@ TEST(HfLightningTest, ReadsHeadsLayersAndWhatBlocksAddTo) {
 }
 
 TEST(HfLightningTest, WithoutNamesEveryOtherLayerIsLinear) {
-  const ModelConfig config = Good("{}");
-  EXPECT_EQ(Kinds(config), "frlfrl");
+  const ModelConfig config = GoodMiniMax("{}");
+  EXPECT_EQ(LightningKinds(config), "frlfrl");
   EXPECT_EQ(config.layers[3].mixer_residual, 1.0f);
 }
 
 TEST(HfLightningTest, WhatIsNotSupportedIsNamed) {
-  EXPECT_THAT(ErrorOf(R"({"mlp_beta_factor":0.5})"),
+  EXPECT_THAT(MiniMaxError(R"({"mlp_beta_factor":0.5})"),
               HasSubstr("\"mlp_beta_factor\" is 0.5; only 1 is supported"));
-  EXPECT_THAT(ErrorOf(R"({"full_attn_alpha_factor":0})"),
+  EXPECT_THAT(MiniMaxError(R"({"full_attn_alpha_factor":0})"),
               HasSubstr("\"full_attn_alpha_factor\" is 0"));
-  EXPECT_THAT(ErrorOf(R"({"sliding_window":32})"), HasSubstr("\"sliding_window\""));
-  EXPECT_THAT(ErrorOf(R"({"hidden_act":"gelu"})"), HasSubstr("must be silu"));
-  EXPECT_THAT(ErrorOf(R"({"layer_types":["mamba"]})"), HasSubstr("\"layer_types\""));
+  EXPECT_THAT(MiniMaxError(R"({"sliding_window":32})"), HasSubstr("\"sliding_window\""));
+  EXPECT_THAT(MiniMaxError(R"({"hidden_act":"gelu"})"), HasSubstr("must be silu"));
+  EXPECT_THAT(MiniMaxError(R"({"layer_types":["mamba"]})"), HasSubstr("\"layer_types\""));
 }
 
 }  // namespace

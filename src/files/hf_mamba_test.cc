@@ -30,7 +30,7 @@ Json Granite() {
           {"mamba_n_heads", 8},
           {"mamba_d_state", 16}};
 }
-std::string Kinds(const ModelConfig& config) {
+std::string MambaKinds(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {
     text += layer.kind == LayerKind::kMamba ? 'm' : layer.kind == LayerKind::kFull ? 'f' : '?';
@@ -57,7 +57,7 @@ TEST(HfMambaTest, ReadsThePublishedSpelling) {
   EXPECT_EQ(read.linear.value_head_dim, 64);
   EXPECT_EQ(read.linear.conv_kernel, 4);
   EXPECT_TRUE(read.linear.mamba && read.linear.conv_bias && !read.linear.product_bias);
-  EXPECT_EQ(Kinds(read), std::string(64, 'm'));
+  EXPECT_EQ(MambaKinds(read), std::string(64, 'm'));
   for (const LayerConfig& layer : read.layers) EXPECT_FALSE(layer.mlp || layer.experts);
   EXPECT_EQ(read.intermediate_size, 0);
   EXPECT_EQ(read.norm_eps, 1e-4f);
@@ -74,7 +74,7 @@ TEST(HfMambaTest, WhatIsSilentIsAsInTransformers) {
   const ModelConfig granite = GoodConfig(ConfigWith(Granite(), "{}"));
   EXPECT_EQ(granite.linear.value_head_dim, 16);  // twice as wide as the hidden state, in 8 heads
   EXPECT_EQ(granite.linear.key_heads, 1);
-  EXPECT_EQ(Kinds(granite), "mmm");
+  EXPECT_EQ(MambaKinds(granite), "mmm");
   EXPECT_EQ(granite.experts.count, 8);
 }
 
@@ -83,16 +83,17 @@ TEST(HfMambaTest, LayersAreThoseThatAreNamed) {
   for (const char* types : {R"({"layer_types":["mamba","attention","mamba"]})",
                             R"({"layer_types":["linear_attention","full_attention",
                                 "linear_attention"],"position_embedding_type":null})"}) {
-    EXPECT_EQ(Kinds(GoodConfig(ConfigWith(Granite(), types))), "mfm");
+    EXPECT_EQ(MambaKinds(GoodConfig(ConfigWith(Granite(), types))), "mfm");
   }
-  EXPECT_EQ(Kinds(GoodConfig(ConfigWith(Granite(), R"({"layer_types":["mamba","attention","mamba"],
+  EXPECT_EQ(
+      MambaKinds(GoodConfig(ConfigWith(Granite(), R"({"layer_types":["mamba","attention","mamba"],
                                            "position_embedding_type":"rope"})"))),
-            "mrfrmr");
+      "mrfrmr");
   Json bamba = Granite();
   bamba["architectures"] = {"BambaForCausalLM"};
   bamba["num_key_value_heads"] = 2;
   const ModelConfig config = GoodConfig(ConfigWith(bamba, R"({"attn_layer_indices":[2]})"));
-  EXPECT_EQ(Kinds(config), "mrmrfr");
+  EXPECT_EQ(MambaKinds(config), "mrmrfr");
   EXPECT_EQ(config.rope.rotary_dims, 8);
   EXPECT_THAT(ConfigError(ConfigWith(bamba, R"({"attn_layer_indices":[3]})")),
               HasSubstr("\"attn_layer_indices\""));

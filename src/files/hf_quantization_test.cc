@@ -5,22 +5,22 @@
 namespace sluice::files {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-Result<std::optional<F8Quantization>> Read(const std::string& quantization,
-                                           const std::string& key = "quantization_config") {
+Result<std::optional<F8Quantization>> ReadQuantization(
+    const std::string& quantization, const std::string& key = "quantization_config") {
   const Json json = ParseModelJson("{\"" + key + "\":" + quantization + "}", "config.json").value();
   return ReadHfQuantization(JsonFields(json));
 }
 
 F8Inputs InputsOf(const std::string& quantization) {
-  const auto read = Read(quantization);
+  const auto read = ReadQuantization(quantization);
   EXPECT_TRUE(read.ok()) << read.status().message();
   return read.ok() ? (*read)->inputs : F8Inputs::kAsTheyAre;
 }
 
-std::string ErrorOf(const std::string& quantization) {
-  const auto read = Read(quantization);
+std::string QuantizationError(const std::string& quantization) {
+  const auto read = ReadQuantization(quantization);
   EXPECT_FALSE(read.ok()) << quantization;
   EXPECT_EQ(read.status().code(), StatusCode::kBadModel);
   return read.status().message();
@@ -42,8 +42,8 @@ const std::string kChannel = R"("strategy":"channel")";
 const std::string kToken = Inputs(R"("dynamic":true,"strategy":"token")");
 
 TEST(HfQuantizationTest, NoneIsNone) {
-  EXPECT_FALSE(Read("null").value().has_value());
-  EXPECT_FALSE(Read("{}", "other").value().has_value());
+  EXPECT_FALSE(ReadQuantization("null").value().has_value());
+  EXPECT_FALSE(ReadQuantization("{}", "other").value().has_value());
 }
 
 TEST(HfQuantizationTest, ReadsTheMethodFp8) {
@@ -54,7 +54,7 @@ TEST(HfQuantizationTest, ReadsTheMethodFp8) {
   EXPECT_EQ(InputsOf(R"({"quant_method":"fp8","activation_scheme":"dynamic","fmt":"e4m3",
                          "weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})"),
             F8Inputs::kBlock);
-  EXPECT_EQ(Read(R"({"quant_method":"fp8"})").value()->method, "fp8");
+  EXPECT_EQ(ReadQuantization(R"({"quant_method":"fp8"})").value()->method, "fp8");
 }
 
 TEST(HfQuantizationTest, ReadsCompressedTensors) {
@@ -69,7 +69,7 @@ TEST(HfQuantizationTest, ReadsCompressedTensors) {
                                 Inputs(R"("dynamic":true,"strategy":"group","group_size":128)"))),
             F8Inputs::kBlock);
   EXPECT_EQ(InputsOf(Compressed(kChannel, "null")), F8Inputs::kAsTheyAre);
-  EXPECT_EQ(Read(Compressed(kChannel, kToken), "compression_config").value()->method,
+  EXPECT_EQ(ReadQuantization(Compressed(kChannel, kToken), "compression_config").value()->method,
             "compressed-tensors");
 }
 
@@ -112,7 +112,7 @@ TEST(HfQuantizationTest, RefusesOthersWithOneSentence) {
        "4 bits of type \"float\""},
   };
   for (const auto& [text, message] : cases) {
-    EXPECT_THAT(ErrorOf(text), HasSubstr(message)) << text;
+    EXPECT_THAT(QuantizationError(text), HasSubstr(message)) << text;
   }
 }
 
@@ -133,17 +133,19 @@ TEST(HfQuantizationTest, IntegersOf8BitsHaveScalesOfRowsOrOfAll) {
         Group("int-quantized", int8 + R"("strategy":"tensor")",
               R"({"num_bits":8,"type":"int","strategy":"tensor","dynamic":false})"),
         Group("int-quantized", int8 + R"("strategy":"channel")")}) {
-    const auto read = Read(good);
+    const auto read = ReadQuantization(good);
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_FALSE(read->has_value());
   }
-  EXPECT_THAT(ErrorOf(Group("int-quantized", int8 + R"("strategy":"group","group_size":128)")),
-              HasSubstr("\"group\" by compressed-tensors"));
-  EXPECT_THAT(ErrorOf(Group("int-quantized", R"("num_bits":4,"type":"int")")),
+  EXPECT_THAT(
+      QuantizationError(Group("int-quantized", int8 + R"("strategy":"group","group_size":128)")),
+      HasSubstr("\"group\" by compressed-tensors"));
+  EXPECT_THAT(QuantizationError(Group("int-quantized", R"("num_bits":4,"type":"int")")),
               HasSubstr("4 bits of type \"int\""));
-  EXPECT_THAT(ErrorOf(Group("int-quantized",
-                            R"("num_bits":8,"type":"int","symmetric":false,"strategy":"channel")")),
-              HasSubstr("zero points"));
+  EXPECT_THAT(
+      QuantizationError(Group(
+          "int-quantized", R"("num_bits":8,"type":"int","symmetric":false,"strategy":"channel")")),
+      HasSubstr("zero points"));
 }
 
 TEST(HfQuantizationTest, Nvfp4IsWhatTheTensorsSay) {
@@ -156,12 +158,12 @@ TEST(HfQuantizationTest, Nvfp4IsWhatTheTensorsSay) {
        {Group("nvfp4-pack-quantized", weights + "16"),
         Group("nvfp4-pack-quantized", weights + "16", local),
         std::string(R"({"quant_method":"modelopt","quant_algo":"NVFP4","ignore":["lm_head"]})")}) {
-    const auto read = Read(good);
+    const auto read = ReadQuantization(good);
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_FALSE(read->has_value());
   }
-  EXPECT_THAT(ErrorOf(Group("nvfp4-pack-quantized", weights + "32")), HasSubstr("of 32"));
-  EXPECT_THAT(ErrorOf(Group("nvfp4-pack-quantized", R"("num_bits":8,"type":"float")")),
+  EXPECT_THAT(QuantizationError(Group("nvfp4-pack-quantized", weights + "32")), HasSubstr("of 32"));
+  EXPECT_THAT(QuantizationError(Group("nvfp4-pack-quantized", R"("num_bits":8,"type":"float")")),
               HasSubstr("8 bits of type \"float\""));
 }
 
@@ -180,7 +182,7 @@ TEST(HfQuantizationTest, ReadsModelOptsOwnFile) {
   ASSERT_TRUE(fp8.ok() && fp8->has_value());
   EXPECT_EQ((*fp8)->inputs, F8Inputs::kStatic);
   EXPECT_THAT(read(R"({"quant_algo":"MIXED_PRECISION"})").status().message(),
-              testing::AllOf(HasSubstr("hf_quant_config.json"), HasSubstr("MIXED_PRECISION")));
+              ::testing::AllOf(HasSubstr("hf_quant_config.json"), HasSubstr("MIXED_PRECISION")));
   EXPECT_FALSE(ReadModelOptConfig("{").ok());
 }
 
@@ -196,25 +198,28 @@ TEST(HfQuantizationTest, FourBitsAreWhatTheTensorsSay) {
         R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],
             "config_groups":{)" +
             group + "}}}"}) {
-    const auto read = Read(good);
+    const auto read = ReadQuantization(good);
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_FALSE(read->has_value());
   }
-  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":8})"), HasSubstr("quantized to 8 bits"));
-  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":0})"), HasSubstr("bits"));
-  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":4,"group_size":1e9})"),
+  EXPECT_THAT(QuantizationError(R"({"quant_method":"gptq","bits":8})"),
+              HasSubstr("quantized to 8 bits"));
+  EXPECT_THAT(QuantizationError(R"({"quant_method":"gptq","bits":0})"), HasSubstr("bits"));
+  EXPECT_THAT(QuantizationError(R"({"quant_method":"gptq","bits":4,"group_size":1e9})"),
               HasSubstr("group_size"));
-  EXPECT_THAT(ErrorOf(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"gptq_v2"})"),
-              HasSubstr("\"gptq_v2\"; only gptq is supported"));
-  EXPECT_THAT(ErrorOf(R"({"quant_method":"awq","bits":4,"version":"gemv"})"),
+  EXPECT_THAT(
+      QuantizationError(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"gptq_v2"})"),
+      HasSubstr("\"gptq_v2\"; only gptq is supported"));
+  EXPECT_THAT(QuantizationError(R"({"quant_method":"awq","bits":4,"version":"gemv"})"),
               HasSubstr("\"gemv\"; only gemm is supported"));
-  EXPECT_THAT(ErrorOf(R"({"quant_method":"awq","bits":4,"modules_to_not_convert":"lm_head"})"),
-              HasSubstr("modules_to_not_convert"));
+  EXPECT_THAT(
+      QuantizationError(R"({"quant_method":"awq","bits":4,"modules_to_not_convert":"lm_head"})"),
+      HasSubstr("modules_to_not_convert"));
   const std::string packed =
       R"({"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{)";
-  EXPECT_THAT(ErrorOf(packed + group + R"(,"input_activations":{"num_bits":8}}}})"),
+  EXPECT_THAT(QuantizationError(packed + group + R"(,"input_activations":{"num_bits":8}}}})"),
               HasSubstr("quantizes activations"));
-  EXPECT_THAT(ErrorOf(packed + R"("group_0":{"weights":{"num_bits":8,"type":"int",
+  EXPECT_THAT(QuantizationError(packed + R"("group_0":{"weights":{"num_bits":8,"type":"int",
                                   "strategy":"channel"}}}})"),
               HasSubstr("to 8 bits of type \"int\""));
 }

@@ -12,7 +12,7 @@ using testing::ConfigError;
 using testing::GoodConfig;
 using ::testing::HasSubstr;
 
-Result<ModelConfig> Read(const std::string& class_name, const std::string& text) {
+Result<ModelConfig> ReadSparse(const std::string& class_name, const std::string& text) {
   return testing::ConfigWith({{"hidden_size", 64},
                               {"intermediate_size", 96},
                               {"num_hidden_layers", 4},
@@ -25,24 +25,26 @@ Result<ModelConfig> Read(const std::string& class_name, const std::string& text)
 
 TEST(HfSparseTest, IndexersOfSparseAttention) {
   const ModelConfig deepseek =
-      GoodConfig(Read("DeepseekV32ForCausalLM", R"({"kv_lora_rank":32,"index_topk":7,
+      GoodConfig(ReadSparse("DeepseekV32ForCausalLM", R"({"kv_lora_rank":32,"index_topk":7,
       "qk_rope_head_dim":16,"index_n_heads":3,"layer_types":["indexed_attention"]})"));
   EXPECT_EQ(deepseek.latent.indexer.heads, 3);
   EXPECT_EQ(deepseek.latent.indexer.head_dim, 128);
   EXPECT_EQ(deepseek.latent.indexer.top_k, 7);
   EXPECT_FALSE(deepseek.latent.indexer.interleaved);
   EXPECT_TRUE(deepseek.rope.interleaved);
-  const ModelConfig glm = GoodConfig(Read("GlmMoeDsaForCausalLM", R"({"index_topk_freq":1,
+  const ModelConfig glm = GoodConfig(ReadSparse("GlmMoeDsaForCausalLM", R"({"index_topk_freq":1,
       "indexer_types":["full","full","full","full"],"index_topk_pattern":"FFFF"})"));
   EXPECT_TRUE(glm.latent.indexer.interleaved);
   EXPECT_EQ(glm.latent.indexer.top_k, 2048);
   EXPECT_EQ(glm.latent.q_rank, 2048);
-  EXPECT_FALSE(GoodConfig(Read("GlmMoeDsaForCausalLM", R"({"indexer_rope_interleave":false})"))
-                   .latent.indexer.interleaved);
-  EXPECT_EQ(GoodConfig(Read("DeepseekV3ForCausalLM", R"({"index_topk":7})")).latent.indexer.heads,
-            0);
+  EXPECT_FALSE(
+      GoodConfig(ReadSparse("GlmMoeDsaForCausalLM", R"({"indexer_rope_interleave":false})"))
+          .latent.indexer.interleaved);
+  EXPECT_EQ(
+      GoodConfig(ReadSparse("DeepseekV3ForCausalLM", R"({"index_topk":7})")).latent.indexer.heads,
+      0);
   // What each layer is told counts before what the layers are by their number.
-  EXPECT_EQ(GoodConfig(Read("GlmMoeDsaForCausalLM", R"({"index_topk_freq":4,
+  EXPECT_EQ(GoodConfig(ReadSparse("GlmMoeDsaForCausalLM", R"({"index_topk_freq":4,
       "indexer_types":["full","full","full","full"]})"))
                 .latent.indexer.heads,
             32);
@@ -51,7 +53,7 @@ TEST(HfSparseTest, IndexersOfSparseAttention) {
 TEST(HfSparseTest, LayersMaySeeWhatAnotherOneHasChosen) {
   const auto reused = [](const std::string& text) {
     std::string letters;
-    for (const LayerConfig& layer : GoodConfig(Read("GlmMoeDsaForCausalLM", text)).layers)
+    for (const LayerConfig& layer : GoodConfig(ReadSparse("GlmMoeDsaForCausalLM", text)).layers)
       letters += layer.reuses_positions ? 'S' : 'F';
     return letters;
   };
@@ -85,7 +87,7 @@ TEST(HfSparseTest, IndexersThatCannotBeAreRefused) {
         std::pair(R"({"indexer_types":3})", "as many names as layers (4)"),
         std::pair(R"({"indexer_types":[]})", "as many names as layers (4)"),
         std::pair(R"({"indexer_types":["full","full","full"]})", "as many names as layers (4)")}) {
-    EXPECT_THAT(ConfigError(Read("GlmMoeDsaForCausalLM", text)), HasSubstr(message));
+    EXPECT_THAT(ConfigError(ReadSparse("GlmMoeDsaForCausalLM", text)), HasSubstr(message));
   }
 }
 

@@ -26,16 +26,16 @@ std::string Raw(T value) {
   return bytes;
 }
 
-struct ZipEntry {
+struct WrittenEntry {
   std::string name, content;
   uint16_t method = 0;
   bool wide = false;  // sizes and offset stand in the form of 64 bits
 };
 
 // As zip files are written, and with `wide` as large ones are.
-std::string Zip(const std::vector<ZipEntry>& entries, bool wide = false) {
+std::string Zip(const std::vector<WrittenEntry>& entries, bool wide = false) {
   std::string file, directory;
-  for (const ZipEntry& entry : entries) {
+  for (const WrittenEntry& entry : entries) {
     const auto size = static_cast<uint32_t>(entry.content.size());
     const auto names = Raw<uint16_t>(static_cast<uint16_t>(entry.name.size()));
     const auto begin = static_cast<uint32_t>(file.size());
@@ -101,7 +101,7 @@ std::string Numbers() {
   for (int i = 0; i < 7; ++i) bytes += Raw(static_cast<float>(i));
   return bytes;
 }
-std::vector<ZipEntry> Entries(const std::string& pickle) {
+std::vector<WrittenEntry> Entries(const std::string& pickle) {
   return {{"archive/data.pkl", pickle},
           {"archive/byteorder", "little"},
           {"archive/data/0", Numbers()},
@@ -111,19 +111,21 @@ std::vector<ZipEntry> Entries(const std::string& pickle) {
 Result<std::vector<FileTensor>> Parse(const std::string& bytes) {
   return ParsePytorch(std::as_bytes(std::span(bytes.data(), bytes.size())));
 }
-std::string ErrorOf(const std::string& bytes) {
+std::string PytorchError(const std::string& bytes) {
   const auto parsed = Parse(bytes);
   if (parsed.ok()) return "no error";
   EXPECT_EQ(parsed.status().code(), StatusCode::kBadModel);
   EXPECT_EQ(parsed.status().message().find('\n'), std::string::npos) << parsed.status().message();
   return parsed.status().message();
 }
-std::string ErrorOf(const Tensor& tensor) { return ErrorOf(Zip(Entries(Pickle(tensor)))); }
+std::string PytorchError(const Tensor& tensor) {
+  return PytorchError(Zip(Entries(Pickle(tensor))));
+}
 
 TEST(PytorchFile, TensorsLieWhereThePickleSays) {
   for (const bool wide : {false, true}) {
-    std::vector<ZipEntry> entries = Entries(Pickle({}));
-    for (ZipEntry& entry : entries) entry.wide = wide;
+    std::vector<WrittenEntry> entries = Entries(Pickle({}));
+    for (WrittenEntry& entry : entries) entry.wide = wide;
     const std::string bytes = Zip(entries, wide);
     const auto tensors = Parse(bytes);
     ASSERT_TRUE(tensors.ok()) << tensors.status().message();
@@ -169,80 +171,82 @@ TEST(PytorchFile, WhatIsNoTensorIsLeftOut) {
 }
 
 TEST(PytorchFile, NothingIsCalledButWhatMakesTensors) {
-  EXPECT_THAT(ErrorOf(Zip(Entries("\x80\x02"
-                                  "cposix\nsystem\n" +
-                                  Tuple(Text("true")) + "R."))),
+  EXPECT_THAT(PytorchError(Zip(Entries("\x80\x02"
+                                       "cposix\nsystem\n" +
+                                       Tuple(Text("true")) + "R."))),
               HasSubstr("asks for \"posix.system\", which is no part of weights"));
-  EXPECT_THAT(ErrorOf(Zip(Entries("\x80\x02"
-                                  "(" +
-                                  Text("true") + "iposix\nsystem\n."))),
+  EXPECT_THAT(PytorchError(Zip(Entries("\x80\x02"
+                                       "(" +
+                                       Text("true") + "iposix\nsystem\n."))),
               HasSubstr("has the instruction 105, which weights do not need"));
-  EXPECT_THAT(ErrorOf(Zip(Entries("\x80\x02"
-                                  "ctorch\nFloatStorage\n)R."))),
+  EXPECT_THAT(PytorchError(Zip(Entries("\x80\x02"
+                                       "ctorch\nFloatStorage\n)R."))),
               HasSubstr("it calls \"torch"));
 }
 
 TEST(PytorchFile, TensorsThatDoNotFitAreNamed) {
   Tensor tensor;
   tensor.offset = Int(2);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("\"fc.weight\" asks for more than the 28 bytes"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("\"fc.weight\" asks for more than the 28 bytes"));
   tensor = Tensor();
   tensor.shape = "\x8a\x08"s + Raw<int64_t>(INT64_MAX) + Int(3);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("does not lie row by row"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("does not lie row by row"));
   tensor = Tensor();
   tensor.offset = "\x8a\x08"s + Raw<int64_t>(INT64_MAX);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("asks for more than the 28 bytes"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("asks for more than the 28 bytes"));
   tensor = Tensor();
   tensor.strides = Int(1) + Int(2);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("\"fc.weight\" does not lie row by row"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("\"fc.weight\" does not lie row by row"));
   tensor = Tensor();
   tensor.storage = "1";
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("in the storage \"1\", which the file does not have"));
+  EXPECT_THAT(PytorchError(tensor),
+              HasSubstr("in the storage \"1\", which the file does not have"));
   tensor = Tensor();
   tensor.type = "DoubleStorage";
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("asks for \"torch.DoubleStorage\""));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("asks for \"torch.DoubleStorage\""));
   tensor = Tensor();
   tensor.shape = Int(0) + Int(3);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("a shape or strides that are none"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("a shape or strides that are none"));
   tensor = Tensor();
   tensor.shape = Int(1) + Int(1) + Int(1) + Int(2) + Int(3);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("it has 5 dimensions; the limit is 4"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("it has 5 dimensions; the limit is 4"));
   tensor = Tensor();
   tensor.offset = Int(-1);
-  EXPECT_THAT(ErrorOf(tensor), HasSubstr("do not fit together"));
+  EXPECT_THAT(PytorchError(tensor), HasSubstr("do not fit together"));
   tensor = Tensor();
   const std::string named = Text("fc.weight") + tensor.Pickled();
-  EXPECT_THAT(ErrorOf(Zip(Entries(Dictionary(named + named)))),
+  EXPECT_THAT(PytorchError(Zip(Entries(Dictionary(named + named)))),
               HasSubstr("\"fc.weight\" comes twice"));
 }
 
 TEST(PytorchFile, FilesOfOtherFormsAreRefused) {
-  EXPECT_THAT(ErrorOf("\x80\x02\x8a\x0al\xfc"), HasSubstr("wrote before 1.6"));
-  EXPECT_THAT(ErrorOf("no zip file"), HasSubstr("it is no zip file"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("it is no zip file"));
-  EXPECT_THAT(ErrorOf(Zip({{"a/weights", "1"}})), HasSubstr("no data.pkl"));
-  EXPECT_THAT(ErrorOf(Zip(Entries("\x80\x02"
-                                  "]."))),
+  EXPECT_THAT(PytorchError("\x80\x02\x8a\x0al\xfc"), HasSubstr("wrote before 1.6"));
+  EXPECT_THAT(PytorchError("no zip file"), HasSubstr("it is no zip file"));
+  EXPECT_THAT(PytorchError(""), HasSubstr("it is no zip file"));
+  EXPECT_THAT(PytorchError(Zip({{"a/weights", "1"}})), HasSubstr("no data.pkl"));
+  EXPECT_THAT(PytorchError(Zip(Entries("\x80\x02"
+                                       "]."))),
               HasSubstr("no dictionary of tensors"));
-  std::vector<ZipEntry> entries = Entries(Pickle({}));
+  std::vector<WrittenEntry> entries = Entries(Pickle({}));
   entries[1].content = "big";
-  EXPECT_THAT(ErrorOf(Zip(entries)), HasSubstr("the highest byte first"));
+  EXPECT_THAT(PytorchError(Zip(entries)), HasSubstr("the highest byte first"));
   entries = Entries(Pickle({}));
   entries[2].method = 8;
-  EXPECT_THAT(ErrorOf(Zip(entries)), HasSubstr("\"archive/data/0\" of the zip file is packed"));
+  EXPECT_THAT(PytorchError(Zip(entries)),
+              HasSubstr("\"archive/data/0\" of the zip file is packed"));
   entries[2] = entries[0];
-  EXPECT_THAT(ErrorOf(Zip(entries)), HasSubstr("the entry \"archive/data.pkl\" twice"));
+  EXPECT_THAT(PytorchError(Zip(entries)), HasSubstr("the entry \"archive/data.pkl\" twice"));
 }
 
 // Whatever is missing or other than it was, the reader says so or reads what is there.
 TEST(PytorchFile, DamagedFilesDoNoHarm) {
   const std::string pickle = Pickle({});
   for (size_t size = 0; size < pickle.size(); ++size) {
-    EXPECT_NE(ErrorOf(Zip(Entries(pickle.substr(0, size)))), "no error") << size;
+    EXPECT_NE(PytorchError(Zip(Entries(pickle.substr(0, size)))), "no error") << size;
   }
   const std::string whole = Zip(Entries(pickle), /*wide=*/true);
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_NE(ErrorOf(whole.substr(0, size)), "no error") << size;
+    EXPECT_NE(PytorchError(whole.substr(0, size)), "no error") << size;
   }
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {

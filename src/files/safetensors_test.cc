@@ -14,14 +14,14 @@ using ::testing::HasSubstr;
 using testing::SafetensorsBytes;
 using testing::TempFolder;
 
-std::string ErrorOf(std::span<const std::byte> bytes) {
+std::string SafetensorsError(std::span<const std::byte> bytes) {
   auto tensors = ParseSafetensors(bytes);
   if (tensors.ok()) return "no error";
   EXPECT_EQ(tensors.status().code(), StatusCode::kBadModel);
   return tensors.status().message();
 }
-std::string ErrorOf(std::string_view header, size_t data_bytes) {
-  return ErrorOf(SafetensorsBytes(header, data_bytes));
+std::string SafetensorsError(std::string_view header, size_t data_bytes) {
+  return SafetensorsError(SafetensorsBytes(header, data_bytes));
 }
 std::string OpenError(const TempFolder& folder) {
   auto opened = OpenSafetensors(folder.path());
@@ -58,27 +58,28 @@ TEST(SafetensorsTest, ReadsEveryDType) {
     ASSERT_TRUE(tensors.ok()) << tensors.status().message();
     EXPECT_EQ(Name(tensors->front().dtype), name);
   }
-  EXPECT_THAT(ErrorOf(R"({"t":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", 8),
+  EXPECT_THAT(SafetensorsError(R"({"t":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", 8),
               HasSubstr("\"F64\""));
 }
 
 TEST(SafetensorsTest, EveryTruncationIsAnError) {
   const auto whole = SafetensorsBytes(kTwo, 16);
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_NE(ErrorOf(std::span(whole).first(size)), "no error") << size;
+    EXPECT_NE(SafetensorsError(std::span(whole).first(size)), "no error") << size;
   }
-  EXPECT_EQ(ErrorOf(whole), "no error");
+  EXPECT_EQ(SafetensorsError(whole), "no error");
 }
 
 TEST(SafetensorsTest, RefusesBadHeaders) {
   for (uint64_t size : {UINT64_MAX, UINT64_MAX - 7, uint64_t{1} << 40, uint64_t{100}}) {
-    EXPECT_THAT(ErrorOf(ByteWriter().Put(size).Text("{}").bytes()), HasSubstr("header claims"));
+    EXPECT_THAT(SafetensorsError(ByteWriter().Put(size).Text("{}").bytes()),
+                HasSubstr("header claims"));
   }
-  EXPECT_THAT(ErrorOf("", 0), HasSubstr("not valid JSON"));
-  EXPECT_THAT(ErrorOf("[]", 0), HasSubstr("not a JSON object"));
-  EXPECT_THAT(ErrorOf(std::string(100000, '['), 0), HasSubstr("nested deeper"));
-  EXPECT_THAT(ErrorOf(R"({"a":1,"a":2})", 0), HasSubstr("twice"));
-  EXPECT_THAT(ErrorOf("{\"a\xff\":1}", 0), HasSubstr("not valid JSON"));
+  EXPECT_THAT(SafetensorsError("", 0), HasSubstr("not valid JSON"));
+  EXPECT_THAT(SafetensorsError("[]", 0), HasSubstr("not a JSON object"));
+  EXPECT_THAT(SafetensorsError(std::string(100000, '['), 0), HasSubstr("nested deeper"));
+  EXPECT_THAT(SafetensorsError(R"({"a":1,"a":2})", 0), HasSubstr("twice"));
+  EXPECT_THAT(SafetensorsError("{\"a\xff\":1}", 0), HasSubstr("not valid JSON"));
 }
 
 // Hours, if each tensor were compared with all before it.
@@ -94,12 +95,12 @@ TEST(SafetensorsTest, ManyTensorsTakeLinearTime) {
   const auto tensors = ParseSafetensors(bytes);
   ASSERT_TRUE(tensors.ok()) << tensors.status().message();
   EXPECT_EQ(tensors->size(), kTensors);
-  EXPECT_THAT(ErrorOf(header, kTensors + 1), HasSubstr("150001 bytes of data"));
+  EXPECT_THAT(SafetensorsError(header, kTensors + 1), HasSubstr("150001 bytes of data"));
 }
 
 TEST(SafetensorsTest, RefusesMalformedTensors) {
   const auto error = [](const std::string& entry, size_t data_bytes) {
-    return ErrorOf("{\"t\":" + entry + "}", data_bytes);
+    return SafetensorsError("{\"t\":" + entry + "}", data_bytes);
   };
   EXPECT_THAT(error("1", 0), HasSubstr("object"));
   EXPECT_THAT(error(R"({"shape":[1],"data_offsets":[0,4]})", 4), HasSubstr("dtype"));
@@ -134,9 +135,10 @@ TEST(SafetensorsTest, RefusesMalformedTensors) {
 
 TEST(SafetensorsTest, RefusesOverlapsAndHoles) {
   const auto error = [](const char* second) {
-    return ErrorOf(std::string(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)") +
-                       R"("b":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}",
-                   9);
+    return SafetensorsError(
+        std::string(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)") +
+            R"("b":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}",
+        9);
   };
   EXPECT_THAT(error("[0,4]"), HasSubstr("begins at byte 0"));
   EXPECT_THAT(error("[3,7]"), HasSubstr("begins at byte 3"));

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Json Head(const char* kind) {
+Json HeadOfKind(const char* kind) {
   return {{"speculators_model_type", kind},
           {"architectures", {"Eagle3DraftModel"}},
           {"draft_vocab_size", 3},
@@ -18,12 +18,12 @@ Json Head(const char* kind) {
 }
 
 TEST(SpeculatorsConfig, IsKnownByItsKind) {
-  EXPECT_TRUE(IsSpeculators(Head("eagle3")));
+  EXPECT_TRUE(IsSpeculators(HeadOfKind("eagle3")));
   EXPECT_FALSE(IsSpeculators({{"architectures", {"LlamaForCausalLMEagle3"}}}));
 }
 
 TEST(SpeculatorsConfig, WhatIsSaidOfTheHeadStandsBesideItsLayers) {
-  Json config = Head("peagle");
+  Json config = HeadOfKind("peagle");
   config["transformer_layer_config"]["model_type"] = "qwen3";
   config["speculators_config"] = {{"proposal_methods", {{{"speculative_tokens", 5}}}}};
   const auto head = ReadSpeculators(config);
@@ -40,12 +40,12 @@ TEST(SpeculatorsConfig, WhatIsSaidOfTheHeadStandsBesideItsLayers) {
 
 // As vLLM takes them.
 TEST(SpeculatorsConfig, WhatIsNotSaidHasADefault) {
-  EXPECT_EQ(ReadSpeculators(Head("eagle3"))->config["norm_before_residual"], true);
-  const auto first = ReadSpeculators(Head("eagle"));
+  EXPECT_EQ(ReadSpeculators(HeadOfKind("eagle3"))->config["norm_before_residual"], true);
+  const auto first = ReadSpeculators(HeadOfKind("eagle"));
   ASSERT_TRUE(first.ok()) << first.status().message();
   EXPECT_EQ(first->form, EagleForm::kFirst);
   EXPECT_EQ(first->config["num_hidden_layers"], 1);
-  EXPECT_EQ(ReadSpeculators(Head("peagle"))->block_tokens, 0);
+  EXPECT_EQ(ReadSpeculators(HeadOfKind("peagle"))->block_tokens, 0);
 }
 
 TEST(SpeculatorsConfig, WhatIsWrongIsSaid) {
@@ -54,22 +54,22 @@ TEST(SpeculatorsConfig, WhatIsWrongIsSaid) {
     EXPECT_EQ(head.status().code(), StatusCode::kBadModel);
     return head.status().message();
   };
-  EXPECT_THAT(error(Head("dflash")),
+  EXPECT_THAT(error(HeadOfKind("dflash")),
               HasSubstr("\"speculators_model_type\" is \"dflash\"; eagle, eagle3 and peagle are"));
-  Json config = Head("eagle3");
+  Json config = HeadOfKind("eagle3");
   config["speculators_model_type"] = 3;
   EXPECT_THAT(error(config), HasSubstr("\"speculators_model_type\" is 3"));
-  config = Head("eagle3");
+  config = HeadOfKind("eagle3");
   config["transformer_layer_config"] = "llama";
   EXPECT_THAT(error(config), HasSubstr("has no object \"transformer_layer_config\""));
-  config = Head("eagle3");
+  config = HeadOfKind("eagle3");
   config["transformer_layer_config"]["model_type"] = "mixtral";
   EXPECT_THAT(error(config),
               HasSubstr("layers of the head are those of \"mixtral\"; llama and qwen3 are"));
-  config = Head("eagle");
+  config = HeadOfKind("eagle");
   config["transformer_layer_config"]["model_type"] = "qwen3";
   EXPECT_THAT(error(config), HasSubstr("are those of \"qwen3\"; llama is supported"));
-  config = Head("peagle");
+  config = HeadOfKind("peagle");
   config["speculators_config"] = {{"proposal_methods", {{{"speculative_tokens", 0}}}}};
   EXPECT_THAT(error(config), HasSubstr("\"speculative_tokens\" is 0"));
 }

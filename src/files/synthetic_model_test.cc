@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ModelFiles Open(std::string_view model, std::string_view dtype) {
+ModelFiles OpenWithDtype(std::string_view model, std::string_view dtype) {
   auto files = OpenModel(SyntheticPath(model, dtype));
   EXPECT_TRUE(files.ok()) << files.status().message();
   return std::move(files).value();
@@ -60,7 +60,7 @@ TEST(SyntheticModel, ParameterCountsAreThePublishedOnes) {
         Case{"mixtral-8x7b", 46'702'792'704}, Case{"deepseek-v2-lite", 15'706'484'224}}) {
     for (const std::string dtype : {"bf16", "fp8"}) {
       int64_t parameters = 0;
-      const ModelFiles files = Open(c.name, dtype);
+      const ModelFiles files = OpenWithDtype(c.name, dtype);
       for (const FileTensor& tensor : files.tensors->tensors()) {
         parameters += Elements(tensor);
       }
@@ -70,7 +70,7 @@ TEST(SyntheticModel, ParameterCountsAreThePublishedOnes) {
 }
 
 TEST(SyntheticModel, GptOssHasItsExpertsInMxfp4) {
-  const ModelFiles files = Open("gpt-oss-20b", "mxfp4");
+  const ModelFiles files = OpenWithDtype("gpt-oss-20b", "mxfp4");
   const FileTensor* blocks = files.tensors->Find("model.layers.23.mlp.experts.gate_up_proj_blocks");
   const FileTensor* scales = files.tensors->Find("model.layers.23.mlp.experts.gate_up_proj_scales");
   ASSERT_TRUE(blocks != nullptr && scales != nullptr);
@@ -78,7 +78,7 @@ TEST(SyntheticModel, GptOssHasItsExpertsInMxfp4) {
   EXPECT_EQ(scales->data.size(), size_t{32} * 5760 * 90);
   EXPECT_EQ(scales->data.front(), scales->data.back());
   int64_t parameters = 0;
-  const ModelFiles whole = Open("gpt-oss-20b", "bf16");
+  const ModelFiles whole = OpenWithDtype("gpt-oss-20b", "bf16");
   for (const FileTensor& tensor : whole.tensors->tensors()) {
     parameters += Elements(tensor);
   }
@@ -89,30 +89,30 @@ TEST(SyntheticModel, GptOssHasItsExpertsInMxfp4) {
 }
 
 TEST(SyntheticModel, ConfigsAreThePublishedOnes) {
-  const ModelConfig llama = Open("llama-3.1-8b", "bf16").config;
+  const ModelConfig llama = OpenWithDtype("llama-3.1-8b", "bf16").config;
   EXPECT_EQ(llama.rope.scaling, RopeScaling::kLlama3);
   EXPECT_EQ(llama.rope.factor, 8);
   EXPECT_EQ(llama.rope.original_context, 8192);
   EXPECT_EQ(llama.rope.theta, 500000);
   EXPECT_EQ(llama.context_length, 131072);
   EXPECT_EQ(llama.qk_norm, QkNormKind::kNone);
-  const ModelConfig qwen = Open("qwen3-8b", "bf16").config;
+  const ModelConfig qwen = OpenWithDtype("qwen3-8b", "bf16").config;
   EXPECT_EQ(qwen.qk_norm, QkNormKind::kHead);
   EXPECT_EQ(qwen.head_dim, 128);
   EXPECT_FALSE(qwen.tied_embeddings);
   EXPECT_EQ(qwen.num_layers, 36);
-  const ModelConfig experts = Open("qwen3-30b-a3b", "q4_k").config;
+  const ModelConfig experts = OpenWithDtype("qwen3-30b-a3b", "q4_k").config;
   EXPECT_EQ(experts.experts.count, 128);
   EXPECT_EQ(experts.experts.per_token, 8);
   EXPECT_TRUE(experts.experts.renormalize);
-  const ModelConfig cut = Open("qwen3-30b-a3b-6layers", "q4_k").config;
+  const ModelConfig cut = OpenWithDtype("qwen3-30b-a3b-6layers", "q4_k").config;
   EXPECT_EQ(cut.num_layers, 6);
   EXPECT_EQ(cut.experts.width, experts.experts.width);
 }
 
 TEST(SyntheticModel, EveryTensorHasItsBytesAndCanBeFound) {
   for (const std::string dtype : {"bf16", "f16", "fp8"}) {
-    const ModelFiles files = Open("llama-3.1-8b", dtype);
+    const ModelFiles files = OpenWithDtype("llama-3.1-8b", dtype);
     EXPECT_EQ(files.tensors->tensors().size(), 2u + 1 + 32 * 9);
     for (const FileTensor& tensor : files.tensors->tensors()) {
       EXPECT_EQ(tensor.data.size(), RowBytes(tensor.dtype, static_cast<size_t>(Elements(tensor))));
@@ -133,7 +133,7 @@ TEST(SyntheticModel, EveryTensorHasItsBytesAndCanBeFound) {
 
 TEST(SyntheticModel, ValuesKeepTheSizeOfActivationsAndLayersDiffer) {
   for (const std::string dtype : {"bf16", "f16", "fp8"}) {
-    const ModelFiles files = Open("tiny", dtype);
+    const ModelFiles files = OpenWithDtype("tiny", dtype);
     const FileTensor& first = *files.tensors->Find("model.layers.0.mlp.up_proj.weight");
     const FileTensor& second = *files.tensors->Find("model.layers.1.mlp.up_proj.weight");
     const auto count = static_cast<size_t>(Elements(first));
@@ -154,7 +154,7 @@ TEST(SyntheticModel, ScalesAreOfEachRowOrBlock) {
        {std::tuple<std::string, std::string, std::vector<int64_t>, F8Inputs>{
             "fp8-row", "_scale", {14336}, F8Inputs::kToken},
         {"fp8-block", "_scale_inv", {112, 32}, F8Inputs::kBlock}}) {
-    const ModelFiles files = Open("llama-3.1-8b", dtype);
+    const ModelFiles files = OpenWithDtype("llama-3.1-8b", dtype);
     EXPECT_EQ(files.tensors->tensors().size(), 2u + 1 + 32 * (9 + 7));
     ASSERT_TRUE(files.config.quantization.has_value());
     EXPECT_EQ(files.config.quantization->inputs, inputs);
@@ -165,11 +165,11 @@ TEST(SyntheticModel, ScalesAreOfEachRowOrBlock) {
     EXPECT_EQ(scales->data.size(), static_cast<size_t>(Elements(*scales)) * sizeof(float));
     EXPECT_EQ(ValueAt(*scales, static_cast<size_t>(Elements(*scales)) - 1), 1);
   }
-  EXPECT_FALSE(Open("tiny", "fp8").config.quantization.has_value());
+  EXPECT_FALSE(OpenWithDtype("tiny", "fp8").config.quantization.has_value());
 }
 
 TEST(SyntheticModel, OpenedTwiceItIsTheSame) {
-  const ModelFiles one = Open("tiny", "bf16"), two = Open("tiny", "bf16");
+  const ModelFiles one = OpenWithDtype("tiny", "bf16"), two = OpenWithDtype("tiny", "bf16");
   for (const FileTensor& tensor : one.tensors->tensors()) {
     const FileTensor& other = *two.tensors->Find(tensor.name);
     ASSERT_EQ(std::memcmp(tensor.data.data(), other.data.data(), tensor.data.size()), 0);
@@ -194,7 +194,7 @@ TEST(SyntheticModel, UnknownNamesAreRefusedWithTheKnownOnes) {
 
 TEST(SyntheticModel, IsItsOwnPathAndName) {
   EXPECT_EQ(*ResolveModel("synthetic:tiny:bf16"), "synthetic:tiny:bf16");
-  EXPECT_EQ(ModelName(Open("llama-3.1-8b", "bf16")), "synthetic:llama-3.1-8b:bf16");
+  EXPECT_EQ(ModelName(OpenWithDtype("llama-3.1-8b", "bf16")), "synthetic:llama-3.1-8b:bf16");
   ModelFiles file;
   file.path = "/models/SmolLM2.Q4_1.gguf";
   EXPECT_EQ(ModelName(file), "SmolLM2.Q4_1");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "files/gguf.h"
@@ -34,6 +35,16 @@ inline Result<ModelConfig> ConfigOf(const GgufWriter& writer) {
   const auto bytes = writer.Bytes();
   SLUICE_ASSIGN_OR_RETURN(const auto file, GgufFile::FromMemory(bytes, "tiny.gguf"));
   return ConfigFromGguf(*file);
+}
+inline ModelConfig Good(const GgufWriter& writer) { return GoodConfig(ConfigOf(writer)); }
+inline std::string ErrorOf(const GgufWriter& writer) { return ConfigError(ConfigOf(writer)); }
+
+// Of each layer, whether it sees a window.
+inline std::vector<bool> Windows(const ModelConfig& config) {
+  std::vector<bool> windows;
+  for (const LayerConfig& layer : config.layers)
+    windows.push_back(layer.kind == LayerKind::kWindow);
+  return windows;
 }
 
 }  // namespace sluice::files::testing

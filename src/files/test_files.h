@@ -21,6 +21,9 @@
 
 namespace sluice::files::testing {
 
+// GGUF's numbers of types.
+inline constexpr uint32_t kInt32 = 5, kFloat32 = 6, kBool = 7;
+
 class ByteWriter {
  public:
   template <class T>

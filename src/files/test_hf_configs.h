@@ -39,11 +39,4 @@ inline std::vector<bool> LayersWithExperts(const ModelConfig& config) {
   return with;
 }
 
-inline std::vector<bool> Windows(const ModelConfig& config) {
-  std::vector<bool> windows;
-  for (const LayerConfig& layer : config.layers)
-    windows.push_back(layer.kind == LayerKind::kWindow);
-  return windows;
-}
-
 }  // namespace sluice::files::testing

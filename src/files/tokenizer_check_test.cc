@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TokenizerData Good() {
+TokenizerData GoodTokenizer() {
   TokenizerData data;
   data.pieces = {"a", "b", "<s>"};
   data.scores = {-1.0f, -2.0f, 0.0f};
@@ -31,7 +31,7 @@ TokenizerData Good() {
 }
 
 std::string ErrorAfter(const std::function<void(TokenizerData*)>& change) {
-  TokenizerData data = Good();
+  TokenizerData data = GoodTokenizer();
   change(&data);
   const Status status = FinishTokenizer(data);
   if (status.ok()) return "no error";

@@ -31,12 +31,12 @@ Json Tiny() {
       "ignore_merges": true}})");
 }
 
-Result<TokenizerData> Read(const Json& json, std::string_view config = "") {
+Result<TokenizerData> ReadTokenizerJson(const Json& json, std::string_view config = "") {
   return TokenizerFromJson(json.dump(), config);
 }
 
-std::string ErrorOf(const Json& json) {
-  Result<TokenizerData> data = Read(json);
+std::string TokenizerJsonError(const Json& json) {
+  Result<TokenizerData> data = ReadTokenizerJson(json);
   if (data.ok()) return "no error";
   EXPECT_EQ(data.status().code(), StatusCode::kBadModel);
   return data.status().message();
@@ -47,17 +47,17 @@ TEST(TokenizerJsonTest, BoundsTheTokensAroundAText) {
   Json json = Tiny();
   Json& single = json["post_processor"]["single"];
   for (int i = 0; i < 40; ++i) single.push_back(single[0]);
-  EXPECT_EQ(ErrorOf(json), "no error");
+  EXPECT_EQ(TokenizerJsonError(json), "no error");
   json["post_processor"]["special_tokens"]["<s>"]["ids"] = std::vector<int>(40, 3);
-  EXPECT_THAT(ErrorOf(json), HasSubstr("more than 1024 tokens around a text"));
+  EXPECT_THAT(TokenizerJsonError(json), HasSubstr("more than 1024 tokens around a text"));
   Json processor = Tiny()["post_processor"];
   json["post_processor"] = {{"type", "Sequence"},
                             {"processors", std::vector<Json>(1025, processor)}};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("more than 1024 tokens around a text"));
+  EXPECT_THAT(TokenizerJsonError(json), HasSubstr("more than 1024 tokens around a text"));
 }
 
 TEST(TokenizerJsonTest, ReadsByteLevelBpe) {
-  Result<TokenizerData> data = Read(Tiny());
+  Result<TokenizerData> data = ReadTokenizerJson(Tiny());
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->model, TokenizerModel::kByteBpe);
   EXPECT_THAT(data->pieces, ElementsAre("a", "b", "ab", "<s>", "</s>", "word"));
@@ -86,18 +86,18 @@ TEST(TokenizerJsonTest, ReadsByteLevelBpe) {
 TEST(TokenizerJsonTest, ReadsMergesAsPairs) {
   Json json = Tiny();
   json["model"]["merges"] = Json::parse(R"([["a", "b"]])");
-  Result<TokenizerData> data = Read(json);
+  Result<TokenizerData> data = ReadTokenizerJson(json);
   ASSERT_TRUE(data.ok());
   EXPECT_THAT(data->merges, ElementsAre(Pair("a", "b")));
   json["model"]["merges"] = Json::array();
-  data = Read(json);
+  data = ReadTokenizerJson(json);
   ASSERT_TRUE(data.ok());
   EXPECT_FALSE(data->derive_merges);
 }
 
 TEST(TokenizerJsonTest, TheConfigNamesTokensAndDecidesAboutTheEnds) {
   Result<TokenizerData> data =
-      Read(Tiny(), R"({"bos_token": "<s>", "eos_token": {"content": "</s>"},
+      ReadTokenizerJson(Tiny(), R"({"bos_token": "<s>", "eos_token": {"content": "</s>"},
                        "add_bos_token": false, "add_eos_token": true, "pad_token": null})");
   ASSERT_TRUE(data.ok());
   EXPECT_EQ(data->bos_id, 3);
@@ -110,27 +110,27 @@ TEST(TokenizerJsonTest, TheConfigNamesTokensAndDecidesAboutTheEnds) {
 
 TEST(TokenizerJsonTest, TheConfigsExpressionReplacesTheOnlyOne) {
   const std::string config = R"({"pretokenize_regex": "b+"})";
-  EXPECT_EQ(Read(Tiny(), config)->pre_tokenizers[0].pattern, "b+");
+  EXPECT_EQ(ReadTokenizerJson(Tiny(), config)->pre_tokenizers[0].pattern, "b+");
   Json json = Tiny();
   auto& steps = json["pre_tokenizer"]["pretokenizers"];
   steps.push_back(steps[0]);
-  EXPECT_EQ(Read(json, config)->pre_tokenizers[0].pattern, "a+");
+  EXPECT_EQ(ReadTokenizerJson(json, config)->pre_tokenizers[0].pattern, "a+");
 }
 
 TEST(TokenizerJsonTest, ReadsUnigram) {
   Json json = Json::parse(R"({"added_tokens": [{"id": 3, "content": "<mask>", "special": true}],
     "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "add_prefix_space": true},
     "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.5], ["b", -2]]}})");
-  Result<TokenizerData> data = Read(json);
+  Result<TokenizerData> data = ReadTokenizerJson(json);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->model, TokenizerModel::kUnigram);
   EXPECT_THAT(data->scores, ElementsAre(0, -1.5, -2, 0));
   EXPECT_EQ(data->unk_id, 0);
   EXPECT_EQ(data->pre_tokenizers[0].behavior, "always");
   json["model"]["unk_id"] = 7;
-  EXPECT_THAT(ErrorOf(json), HasSubstr("unknown id 7 is outside its 3 pieces"));
+  EXPECT_THAT(TokenizerJsonError(json), HasSubstr("unknown id 7 is outside its 3 pieces"));
   json["model"]["vocab"][1] = {"a"};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("piece 1 of the tokenizer is not a pair"));
+  EXPECT_THAT(TokenizerJsonError(json), HasSubstr("piece 1 of the tokenizer is not a pair"));
 }
 
 TEST(TokenizerJsonTest, ReadsWordPieceAndItsPostProcessors) {
@@ -139,7 +139,7 @@ TEST(TokenizerJsonTest, ReadsWordPieceAndItsPostProcessors) {
     "normalizer": {"type": "BertNormalizer", "lowercase": true, "strip_accents": null},
     "model": {"vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2}, "unk_token": "[UNK]",
       "max_input_chars_per_word": 50}})");
-  Result<TokenizerData> data = Read(json);
+  Result<TokenizerData> data = ReadTokenizerJson(json);
   ASSERT_TRUE(data.ok()) << data.status().message();
   EXPECT_EQ(data->model, TokenizerModel::kWordPiece);
   EXPECT_EQ(data->continuing_prefix, "##");
@@ -150,7 +150,7 @@ TEST(TokenizerJsonTest, ReadsWordPieceAndItsPostProcessors) {
   EXPECT_EQ(data->normalizers[0].options.count("strip_accents"), 0u);
   EXPECT_THAT(data->between_ids, ElementsAre(2));
   json["post_processor"]["type"] = "RobertaProcessing";
-  EXPECT_THAT(Read(json)->between_ids, ElementsAre(2, 2));
+  EXPECT_THAT(ReadTokenizerJson(json)->between_ids, ElementsAre(2, 2));
 }
 
 TEST(TokenizerJsonTest, ATemplateSaysWhatStandsBetweenTwoTexts) {
@@ -158,23 +158,23 @@ TEST(TokenizerJsonTest, ATemplateSaysWhatStandsBetweenTwoTexts) {
   Json& processor = json["post_processor"];
   const auto token = [](const char* id) { return Json{{"SpecialToken", {{"id", id}}}}; };
   const auto text = [](const char* id) { return Json{{"Sequence", {{"id", id}}}}; };
-  EXPECT_TRUE(Read(json)->between_ids.empty());
+  EXPECT_TRUE(ReadTokenizerJson(json)->between_ids.empty());
   processor["pair"] = {token("<s>"),  text("A"), token("</s>"),
                        token("</s>"), text("B"), token("</s>")};
-  EXPECT_THAT(Read(json)->between_ids, ElementsAre(4, 4));
+  EXPECT_THAT(ReadTokenizerJson(json)->between_ids, ElementsAre(4, 4));
   // What stands around a pair is what stands around a text, or nobody knows how to make one.
   processor["pair"] = {text("A"), token("</s>"), text("B"), token("</s>")};
-  EXPECT_TRUE(Read(json)->between_ids.empty());
+  EXPECT_TRUE(ReadTokenizerJson(json)->between_ids.empty());
 }
 
 TEST(TokenizerJsonTest, NamesWhatIsWrong) {
   auto with = [](const char* pointer, Json value) {
     Json json = Tiny();
     json[Json::json_pointer(pointer)] = std::move(value);
-    return ErrorOf(json);
+    return TokenizerJsonError(json);
   };
-  EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("is not an object"));
-  EXPECT_THAT(ErrorOf(Json::object()), HasSubstr("has no model"));
+  EXPECT_THAT(TokenizerJsonError(Json::array()), HasSubstr("is not an object"));
+  EXPECT_THAT(TokenizerJsonError(Json::object()), HasSubstr("has no model"));
   EXPECT_THAT(with("/model/vocab", Json::object()), HasSubstr("at least one piece"));
   EXPECT_THAT(with("/model/vocab/a", -1), HasSubstr("the piece \"a\" has the id -1"));
   EXPECT_THAT(with("/model/vocab/a", 1e18), HasSubstr("has the id"));
@@ -203,11 +203,11 @@ TEST(TokenizerJsonTest, NamesWhatIsWrong) {
 TEST(TokenizerJsonTest, ReadsBase64Maps) {
   Json json = Tiny();
   json["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAEC/w=="}};
-  Result<TokenizerData> data = Read(json);
+  Result<TokenizerData> data = ReadTokenizerJson(json);
   ASSERT_TRUE(data.ok());
   EXPECT_EQ(data->normalizers[0].precompiled, std::string("\x00\x01\x02\xFF", 4));
   json["normalizer"]["precompiled_charsmap"] = "A*";
-  EXPECT_THAT(ErrorOf(json), HasSubstr("not base64"));
+  EXPECT_THAT(TokenizerJsonError(json), HasSubstr("not base64"));
 }
 
 }  // namespace

@@ -19,9 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 Array Row(const std::vector<float>& values) {
   return Array::Floats(DType::kF32, {static_cast<int64_t>(values.size())}, values);
 }

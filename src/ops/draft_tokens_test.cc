@@ -13,15 +13,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<int32_t> Ints(Array& array) {
-  std::vector<int32_t> values;
-  for (size_t i = 0; i < array.Count(); ++i) values.push_back(array.Int(i));
-  return values;
-}
-
 // A verify step of four tokens at position 7 whose second draft was wrong, a chunk of a prompt, a
 // sequence that fills up, and a token of padding.
-struct Step {
+struct DraftStep {
   Array token_ids = Array::Ints({10, 11, 12, 13, 20, 21, 99});
   Array query_start = Array::Ints({0, 4, 6, 6}), positions = Array::Ints({7, 8, 9, 10, 3, 4, 0});
   Array slots = Array::Ints({1, 0, -1}), next = Array::Ints({-1, 22, -1});
@@ -48,7 +42,7 @@ class DraftTokensTest : public OpTest {};
 SLUICE_FOR_EACH_INSTRUCTION_SET(DraftTokensTest);
 
 TEST_P(DraftTokensTest, WhatWasDrawnStandsBehindTheLastTokenThatCounts) {
-  Step step;
+  DraftStep step;
   const Status status = Run<NextTokens>({}, step.args());
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_THAT(Ints(step.ids), ElementsAre(11, 31, 31, 31, 21, 22, 0));
@@ -59,7 +53,7 @@ TEST_P(DraftTokensTest, WhatWasDrawnStandsBehindTheLastTokenThatCounts) {
 // As behind a step that failed.
 TEST_P(DraftTokensTest, ALengthThatIsNoneOfTheStepIsTakenForTheNearest) {
   for (const int length : {-3, 900}) {
-    Step step;
+    DraftStep step;
     step.lengths = Array::Ints({50, length});
     ASSERT_TRUE(Run<NextTokens>({}, step.args()).ok());
     EXPECT_THAT(Ints(step.rows), ElementsAre(length < 0 ? 0 : 3, 0));

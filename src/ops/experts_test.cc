@@ -13,9 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 class ExpertsTest : public OpTest {
  protected:
   struct Routed {

@@ -11,8 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 class GateTest : public OpTest {};
 SLUICE_FOR_EACH_INSTRUCTION_SET(GateTest);
 

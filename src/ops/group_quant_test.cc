@@ -15,9 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 struct Coded {
   Array codes, scales;
 };

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +16,17 @@
 #include "ops/op.h"
 
 namespace sluice::ops {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+inline double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+inline std::vector<int32_t> Ints(Array& array) {
+  std::vector<int32_t> values;
+  for (size_t i = 0; i < array.Count(); ++i) values.push_back(array.Int(i));
+  return values;
+}
 
 inline std::vector<std::string> UsableInstructionSets() {
   std::vector<std::string> usable;

@@ -10,15 +10,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<int32_t> Ints(Array& array) {
-  std::vector<int32_t> values;
-  for (size_t i = 0; i < array.Count(); ++i) values.push_back(array.Int(i));
-  return values;
-}
-
 // Two sequences in blocks of four tokens and one that fills up: one token at position 9 in slot 2,
 // two at position 3 in slot 0, and two tokens of padding.
-struct Step {
+struct PlaceStep {
   Array query_start = Array::Ints({0, 1, 3, 3}), first = Array::Ints({9, 3, 0});
   Array unsure = Array::Ints({0, 0, 0});
   Array slots = Array::Ints({2, 0, -1});
@@ -50,7 +44,7 @@ class PlaceTokensTest : public OpTest {};
 SLUICE_FOR_EACH_INSTRUCTION_SET(PlaceTokensTest);
 
 TEST_P(PlaceTokensTest, WhatIsToldIsKeptAndTokensStandInTheBlocksOfTheirSlot) {
-  Step step;
+  PlaceStep step;
   const Status status = Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4}, step.args());
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_THAT(Ints(step.tables), ElementsAre(40, 41, 3, 4, 5, 6, 7, 8, 20, 21, 30, 23));
@@ -61,7 +55,7 @@ TEST_P(PlaceTokensTest, WhatIsToldIsKeptAndTokensStandInTheBlocksOfTheirSlot) {
 }
 
 TEST_P(PlaceTokensTest, ASequenceMayStandWhereItsSlotKnowsWithinBounds) {
-  Step step;
+  PlaceStep step;
   step.unsure = Array::Ints({4, 0, 0});  // 5 to 9, and 5 it is
   ASSERT_TRUE(
       Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4, .earlier = 1}, step.args())
@@ -71,7 +65,7 @@ TEST_P(PlaceTokensTest, ASequenceMayStandWhereItsSlotKnowsWithinBounds) {
   EXPECT_THAT(Ints(step.kv_slots), ElementsAre(21 * 4 + 1, 40 * 4 + 3, 41 * 4, -1, -1));
   EXPECT_THAT(Ints(step.block_table), ElementsAre(-1, 21, -5, 40, 41, -5, -5, -5, -5));
   for (const auto& [length, position] : {std::pair(-9, 6), std::pair(6, 6), std::pair(99, 9)}) {
-    Step bound;
+    PlaceStep bound;
     bound.unsure = Array::Ints({3, 0, 0});
     bound.lengths = Array::Ints({0, 0, length});
     ASSERT_TRUE(Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4}, bound.args()).ok());
@@ -81,13 +75,13 @@ TEST_P(PlaceTokensTest, ASequenceMayStandWhereItsSlotKnowsWithinBounds) {
 
 // A step at position 9 that reads four earlier positions needs none of the first block.
 TEST_P(PlaceTokensTest, BlocksThatAStepDoesNotReadAreNotGivenOut) {
-  Step step;
+  PlaceStep step;
   ASSERT_TRUE(
       Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4, .earlier = 4}, step.args())
           .ok());
   EXPECT_THAT(Ints(step.block_table), ElementsAre(-1, 21, 30, 40, 41, -5, -5, -5, -5));
   EXPECT_THAT(Ints(step.tables), ElementsAre(40, 41, 3, 4, 5, 6, 7, 8, 20, 21, 30, 23));
-  Step wider;  // blocks go in pairs
+  PlaceStep wider;  // blocks go in pairs
   ASSERT_TRUE(
       Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 8, .earlier = 4}, wider.args())
           .ok());
@@ -95,7 +89,7 @@ TEST_P(PlaceTokensTest, BlocksThatAStepDoesNotReadAreNotGivenOut) {
 }
 
 TEST_P(PlaceTokensTest, AStateIsFoundByItsTableAlone) {
-  Step step;
+  PlaceStep step;
   ASSERT_TRUE(
       Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4, .earlier = 1, .state = true},
                        step.args())
@@ -105,7 +99,7 @@ TEST_P(PlaceTokensTest, AStateIsFoundByItsTableAlone) {
 }
 
 TEST_P(PlaceTokensTest, ATokenWhoseBlockIsMissingIsWrittenNowhere) {
-  Step step;
+  PlaceStep step;
   step.told = Array::Ints({-1, 40, -1, 99});
   ASSERT_TRUE(Run<PlaceTokens>({.block_tokens = 4, .cache_block_tokens = 4}, step.args()).ok());
   EXPECT_THAT(Ints(step.kv_slots), ElementsAre(-1, 40 * 4 + 3, -1, -1, -1));
@@ -113,7 +107,7 @@ TEST_P(PlaceTokensTest, ATokenWhoseBlockIsMissingIsWrittenNowhere) {
 
 TEST_P(PlaceTokensTest, WrongArgumentsNameWhatIsWrong) {
   const PlaceTokens::Desc desc = {.block_tokens = 4, .cache_block_tokens = 4};
-  Step step;
+  PlaceStep step;
   PlaceTokens::Args args = step.args();
   args.tables = args.tables.Columns(0, 2);
   EXPECT_THAT(Run<PlaceTokens>(desc, args).message(), HasSubstr("block_table has 3 columns"));

@@ -12,9 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 double Silu(double x) { return x / (1.0 + std::exp(-x)); }
 
 void ExpectNear(const Array& got, const std::vector<float>& expected, float tolerance = 1e-6f) {

@@ -18,7 +18,6 @@
 namespace sluice::ops {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int kStates = 3, kSequences = 4000, kBatches = 5, kDrafts = 2;
 
 enum class Drafts { kWhole, kPruned, kSure, kFar };
@@ -92,7 +91,7 @@ struct Chains {
     std::vector<double> x(target[state].begin(), target[state].end());
     for (const LogitEdit& edit : edits) x[edit.id] += edit.bias - edit.subtract;
     for (int id = 0; id < setting.vocab; ++id) {
-      if (!mask.empty() && (mask[id / 32] >> (id % 32) & 1u) == 0) x[id] = -kInf;
+      if (!mask.empty() && (mask[id / 32] >> (id % 32) & 1u) == 0) x[id] = -kInfinity;
     }
     const double largest = *std::max_element(x.begin(), x.end());
     for (double& value : x) value = std::exp((value - largest) / setting.temperature);

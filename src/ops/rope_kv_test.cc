@@ -12,16 +12,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kBlocks = 6, kBlockTokens = 4, kTokens = 5, kPositions = 40;
+constexpr int kBlocks = 6, kRopeBlockTokens = 4, kTokens = 5, kPositions = 40;
 
 // One call with everything it needs; q_heads 3, kv_heads 2.
-struct Call {
-  explicit Call(RopeKv::Desc d, uint64_t seed = 1) : desc(d) {
+struct RopeCall {
+  explicit RopeCall(RopeKv::Desc d, uint64_t seed = 1) : desc(d) {
     desc.q_heads = 3;
     desc.kv_heads = 2;
     desc.kv.kv_heads = 2;
     desc.kv.k_head_dim = desc.head_dim;
-    desc.kv.kernel_block_tokens = kBlockTokens;
+    desc.kv.kernel_block_tokens = kRopeBlockTokens;
     TestNoise noise(seed);
     qkv = Array(desc.activation, {kTokens, 7 * desc.head_dim});
     noise.Fill(qkv);
@@ -30,9 +30,9 @@ struct Call {
     for (int i = 0; i < desc.rotary_dims / 2; ++i)
       frequencies.push_back(std::pow(100.0, -2.0 * i / desc.rotary_dims));
     FillRopeTable(frequencies, 1.0, kPositions, table.tensor().ptr<float>());
-    k = Array(desc.kv.dtype, {kBlocks, 2, kBlockTokens, desc.head_dim});
-    v = Array(desc.kv.dtype, {kBlocks, 2, kBlockTokens, desc.kv.v_head_dim});
-    k_scale = v_scale = Array(DType::kF32, {kBlocks, 2, kBlockTokens});
+    k = Array(desc.kv.dtype, {kBlocks, 2, kRopeBlockTokens, desc.head_dim});
+    v = Array(desc.kv.dtype, {kBlocks, 2, kRopeBlockTokens, desc.kv.v_head_dim});
+    k_scale = v_scale = Array(DType::kF32, {kBlocks, 2, kRopeBlockTokens});
     q_out = Array(desc.activation, {kTokens, 3 * desc.head_dim});
   }
   RopeKv::Args args() {
@@ -63,7 +63,7 @@ struct Call {
   // Which row of the cache a token has for a KV head.
   int RowOf(int t, int head) {
     const int slot = slots.Int(t);
-    return (slot / kBlockTokens * 2 + head) * kBlockTokens + slot % kBlockTokens;
+    return (slot / kRopeBlockTokens * 2 + head) * kRopeBlockTokens + slot % kRopeBlockTokens;
   }
   float Kept(const Array& cache, const Array& scale, int width, int t, int head, int i) {
     const float value = cache.At(RowOf(t, head) * width + i);
@@ -97,7 +97,7 @@ double StepOf(DType dtype) {
 
 class RopeKvTest : public OpTest {
  protected:
-  void Check(Call call) {
+  void Check(RopeCall call) {
     const Array before = call.qkv;
     const int d = call.desc.head_dim;
     ASSERT_TRUE(Run<RopeKv>(call.desc, call.args()).ok());
@@ -132,7 +132,7 @@ class RopeKvTest : public OpTest {
     for (const Array* cache : {&call.k, &call.v, &call.k_scale, &call.v_scale}) {
       size_t written = 0;
       for (size_t i = 0; i < cache->Count(); ++i) written += cache->At(i) != 0.0f;
-      EXPECT_LE(written, cache->Count() / (kBlocks * kBlockTokens) * 4) << "a slot too many";
+      EXPECT_LE(written, cache->Count() / (kBlocks * kRopeBlockTokens) * 4) << "a slot too many";
     }
   }
 };
@@ -153,7 +153,7 @@ TEST_P(RopeKvTest, EveryFormStyleTypeAndWidth) {
                                 .interleaved = interleaved};
               desc.kv.dtype = kv;
               desc.kv.v_head_dim = head_dim;
-              Check(Call(desc));
+              Check(RopeCall(desc));
             }
           }
         }
@@ -168,7 +168,7 @@ TEST_P(RopeKvTest, VMayBeNarrowerOrAbsent) {
       RopeKv::Desc desc{.head_dim = 32, .rotary_dims = 32};
       desc.kv.dtype = kv;
       desc.kv.v_head_dim = v_head_dim;
-      Check(Call(desc));
+      Check(RopeCall(desc));
     }
   }
 }
@@ -269,9 +269,9 @@ TEST_P(RopeKvTest, FormsKeepTheSameBitsInTheCache) {
     desc.kv.dtype = kv;
     desc.kv.v_head_dim = 64;
     desc.form = RopeKvForm::kPrefillQkvOut;
-    Call all(desc);
+    RopeCall all(desc);
     desc.form = RopeKvForm::kDecode;
-    Call decode(desc);
+    RopeCall decode(desc);
     ASSERT_TRUE(Run<RopeKv>(all.desc, all.args()).ok());
     ASSERT_TRUE(Run<RopeKv>(decode.desc, decode.args()).ok());
     EXPECT_EQ(all.k, decode.k);
@@ -288,7 +288,7 @@ TEST_P(RopeKvTest, FormsKeepTheSameBitsInTheCache) {
 TEST_P(RopeKvTest, WithoutRotationTheTableIsNeverRead) {
   RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 0};
   desc.kv.v_head_dim = 16;
-  Call call(desc);
+  RopeCall call(desc);
   RopeKv::Args args = call.args();
   args.table = Array(DType::kF32, {1, 16}).tensor();
   args.table.data = nullptr;
@@ -301,7 +301,7 @@ TEST_P(RopeKvTest, WithoutRotationTheTableIsNeverRead) {
 TEST_P(RopeKvTest, WhatIsMissingOrOutsideIsAnErrorAndNothingIsWritten) {
   RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 16};
   desc.kv.v_head_dim = 16;
-  Call call(desc);
+  RopeCall call(desc);
   const Array k = call.k, q_out = call.q_out;
   const auto refused = [&](RopeKv::Args args, const char* why) {
     EXPECT_THAT(Run<RopeKv>(call.desc, args).message(), HasSubstr(why));
@@ -332,7 +332,7 @@ TEST_P(RopeKvTest, WhatIsMissingOrOutsideIsAnErrorAndNothingIsWritten) {
   args = call.args();
   args.q_out.data = call.qkv.tensor().data;
   refused(args, "overlap");
-  for (int32_t bad : {-2, kBlocks * kBlockTokens}) {
+  for (int32_t bad : {-2, kBlocks * kRopeBlockTokens}) {
     call.slots.Int(3) = bad;
     refused(call.args(), "slots[3]");
   }
@@ -347,7 +347,7 @@ TEST_P(RopeKvTest, CodesWithoutScalesAreRefused) {
   RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 16};
   desc.kv.dtype = DType::kI8;
   desc.kv.v_head_dim = 16;
-  Call call(desc);
+  RopeCall call(desc);
   RopeKv::Args args = call.args();
   args.kv.k_scale = Tensor();
   EXPECT_THAT(Run<RopeKv>(call.desc, args).message(), HasSubstr("k_scale is missing"));
@@ -359,7 +359,7 @@ TEST_P(RopeKvTest, CodesWithoutScalesAreRefused) {
 TEST_P(RopeKvTest, UnsupportedDescriptorsSayWhy) {
   RopeKv::Desc good{.head_dim = 16, .rotary_dims = 16};
   good.kv.v_head_dim = 16;
-  const Call call(good);
+  const RopeCall call(good);
   const auto reason = [&](auto&& change) {
     RopeKv::Desc desc = call.desc;
     change(desc);
@@ -375,7 +375,7 @@ TEST_P(RopeKvTest, UnsupportedDescriptorsSayWhy) {
 TEST_P(RopeKvTest, TheEmptyBatchIsFine) {
   RopeKv::Desc desc{.head_dim = 16, .rotary_dims = 16};
   desc.kv.v_head_dim = 16;
-  Call call(desc);
+  RopeCall call(desc);
   RopeKv::Args args = call.args();
   for (Tensor* t : {&args.qkv, &args.positions, &args.slots, &args.q_out}) {
     t->dims[0] = 0;
@@ -398,7 +398,7 @@ TEST(RopeTableTest, HoldsCosinesThenSinesInFullPrecision) {
 TEST_P(RopeKvTest, WithoutKvHeadsThereIsOnlyQAndNothingIsKept) {
   RopeKv::Desc desc = {.head_dim = 32, .rotary_dims = 16};
   desc.kv.v_head_dim = 32;
-  Call all(desc), own(desc);
+  RopeCall all(desc), own(desc);
   own.desc.kv_heads = own.desc.kv.kv_heads = 0;
   own.slots = Array::Ints({0, 1000000, 9, -1, 14});  // leads nowhere, and nobody follows it
   RopeKv::Args args = own.args();

@@ -17,8 +17,6 @@
 namespace sluice::ops {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int kTopMax = 5;
 
 using Logits = std::vector<std::vector<float>>;
@@ -30,7 +28,7 @@ struct Top {
 };
 
 // One call of the op; the test reads the results.
-struct Call {
+struct SamplingCall {
   Logits logits;
   std::vector<SampleRow> rows;
   std::vector<LogitEdit> edits;
@@ -99,7 +97,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
     stream_ = std::move(device_->CreateStream().value());
   }
 
-  void Run(Call* call) {
+  void Run(SamplingCall* call) {
     const int64_t vocab = static_cast<int64_t>(call->logits.front().size());
     const int64_t rows = static_cast<int64_t>(call->rows.size());
     Sample::Desc desc{vocab, kTopMax};
@@ -157,7 +155,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
   SampleOutput One(const std::vector<float>& logits, SampleRow row,
                    const std::vector<LogitEdit>& edits = {},
                    const std::vector<uint32_t>& mask = {}) {
-    Call call{.logits = {logits}, .rows = {}, .edits = edits};
+    SamplingCall call{.logits = {logits}, .rows = {}, .edits = edits};
     row.edit_count = static_cast<int32_t>(edits.size());
     if (!mask.empty()) {
       row.mask_row = 0;
@@ -170,7 +168,7 @@ class SampleTest : public ::testing::TestWithParam<std::string> {
 
   // How often each token is drawn at `count` positions.
   std::vector<int> Draws(const std::vector<float>& logits, SampleRow row, int count) {
-    Call call;
+    SamplingCall call;
     for (int i = 0; i < count; ++i) {
       row.position = i;
       call.logits.push_back(logits);
@@ -295,7 +293,7 @@ TEST_P(SampleTest, MasksLeaveOnlyTheirTokens) {
 }
 
 TEST_P(SampleTest, EditsOutsideTheVocabularyAreIgnored) {
-  Call call{
+  SamplingCall call{
       .logits = {{1, 2, 3}, {3, 2, 1}},
       .rows = {{.temperature = 0.0f, .edit_begin = 0, .edit_count = 3}, {.temperature = 0.0f}},
       .edits = {{.id = -1, .bias = 50.0f}, {.id = 3, .bias = 50.0f}, {.id = 1 << 30}}};
@@ -314,20 +312,20 @@ TEST_P(SampleTest, DegenerateRowsReportTheArgmaxAndLeaveTheirNeighboursAlone) {
                                 {{-0.0f, 0, -0.0f, 0}, 0},
                                 {{1, kNan, 3, 2}, 2},
                                 {{kNan, kNan, kNan, kNan}, 0},
-                                {{1, kInf, 3, kInf}, 1},
-                                {{kNan, -kInf, kInf, 0}, 2},
-                                {{-kInf, -kInf, -kInf, -kInf}, 0},
-                                {{-kInf, 0, 0, -kInf}, 1},
+                                {{1, kInfinity, 3, kInfinity}, 1},
+                                {{kNan, -kInfinity, kInfinity, 0}, 2},
+                                {{-kInfinity, -kInfinity, -kInfinity, -kInfinity}, 0},
+                                {{-kInfinity, 0, 0, -kInfinity}, 1},
                                 {{1, 2, 4, 3}, 2, true}};
   const std::vector<float> good = {0.5f, 1.0f, -2.0f, 0.75f};
   for (const float temperature : {0.0f, 1.0f}) {
     for (const Bad& one : bad) {
       const SampleRow neighbour{.temperature = 0.8f, .top_p = 0.9f, .seed = 3, .top_logprobs = 2};
-      Call alone{.logits = {good}, .rows = {neighbour}};
+      SamplingCall alone{.logits = {good}, .rows = {neighbour}};
       Run(&alone);
       SampleRow row{.temperature = temperature, .seed = 12, .top_logprobs = 3};
       if (one.masked) row.mask_row = 0;
-      Call call{.logits = {good, one.logits, good}, .rows = {neighbour, row, neighbour}};
+      SamplingCall call{.logits = {good, one.logits, good}, .rows = {neighbour, row, neighbour}};
       if (one.masked) call.masks = {{0u}};
       Run(&call);
       SCOPED_TRACE(::testing::PrintToString(one.logits));
@@ -346,7 +344,7 @@ TEST_P(SampleTest, DegenerateRowsReportTheArgmaxAndLeaveTheirNeighboursAlone) {
 }
 
 TEST_P(SampleTest, ARowWithSomeInfinitelyUnlikelyTokensIsNotDegenerate) {
-  const SampleOutput output = One({-kInf, 1.0f, -kInf, -2.0f}, {.top_logprobs = 4});
+  const SampleOutput output = One({-kInfinity, 1.0f, -kInfinity, -2.0f}, {.top_logprobs = 4});
   EXPECT_FALSE(output.degenerate);
   EXPECT_TRUE(output.token == 1 || output.token == 3);
 }
@@ -355,10 +353,10 @@ TEST_P(SampleTest, LogprobsAreOfTheRawLogitsAndHoldTheChosenToken) {
   const std::vector<float> logits = {1.0f, 3.0f, 2.0f, 2.0f, -1.0f, 0.0f};
   const std::vector<double> p = Softmax(logits);
   // Only id 4, the least likely, is allowed; and everything about the draw is changed.
-  Call call{.logits = {logits, logits},
-            .rows = {{.temperature = 0.3f, .top_k = 4, .mask_row = 0, .top_logprobs = 2},
-                     {.temperature = 0.0f, .top_logprobs = 3}},
-            .masks = {{1u << 4}}};
+  SamplingCall call{.logits = {logits, logits},
+                    .rows = {{.temperature = 0.3f, .top_k = 4, .mask_row = 0, .top_logprobs = 2},
+                             {.temperature = 0.0f, .top_logprobs = 3}},
+                    .masks = {{1u << 4}}};
   Run(&call);
   EXPECT_EQ(call.outputs[0].token, 4);
   EXPECT_NEAR(call.outputs[0].logprob, std::log(p[4]), 1e-5);
@@ -378,7 +376,7 @@ TEST_P(SampleTest, LogprobsAreOfTheRawLogitsAndHoldTheChosenToken) {
 TEST_P(SampleTest, ProcessedLogprobIsAfterPenaltiesMasksAndTemperatureBeforeTheFilters) {
   const std::vector<float> logits = {1.0f, 2.0f, 0.5f, 1.5f};
   // 2 - 1.5 = 0.5 for id 1; id 0 is masked.
-  const std::vector<double> p = Softmax({-kInf, 0.5f, 0.5f, 1.5f}, 0.5);
+  const std::vector<double> p = Softmax({-kInfinity, 0.5f, 0.5f, 1.5f}, 0.5);
   const SampleOutput output =
       One(logits, {.temperature = 0.5f, .top_k = 1, .top_p = 0.1f, .top_logprobs = 0},
           {{.id = 1, .subtract = 1.5f}}, {0b1110u});
@@ -396,7 +394,7 @@ TEST_P(SampleTest, AVanishingTemperatureIsGreedyAndItsLogprobFinite) {
 }
 
 TEST_P(SampleTest, ScoresOfKnownTokensDrawNothing) {
-  const std::vector<float> logits = {1.0f, 3.0f, 2.0f, -kInf};
+  const std::vector<float> logits = {1.0f, 3.0f, 2.0f, -kInfinity};
   const std::vector<double> p = Softmax(logits);
   const SampleOutput second =
       One(logits, {.draw = false, .target = 2, .temperature = 0.0f, .top_logprobs = 0});
@@ -408,10 +406,10 @@ TEST_P(SampleTest, ScoresOfKnownTokensDrawNothing) {
 
 TEST_P(SampleTest, DistributionsAreTheRawLogSoftmaxWhateverTheFilters) {
   const std::vector<float> logits = {1.0f, 3.0f, 2.0f, -1.0f};
-  Call call{.logits = {logits, logits, std::vector<float>(4, kNan)},
-            .rows = {{.temperature = 0.2f, .top_k = 2, .seed = 5},
-                     {.temperature = 0.2f, .top_k = 2, .seed = 5, .distribution_row = 0},
-                     {.distribution_row = 1}}};
+  SamplingCall call{.logits = {logits, logits, std::vector<float>(4, kNan)},
+                    .rows = {{.temperature = 0.2f, .top_k = 2, .seed = 5},
+                             {.temperature = 0.2f, .top_k = 2, .seed = 5, .distribution_row = 0},
+                             {.distribution_row = 1}}};
   Run(&call);
   EXPECT_EQ(call.outputs[0].token, call.outputs[1].token);
   const std::vector<double> p = Softmax(logits);
@@ -424,7 +422,7 @@ TEST_P(SampleTest, FilteredDistributionsAreWhatTokensAreDrawnFrom) {
   const std::vector<float> logits = {1.0f, 3.0f, 2.0f, -1.0f, 0.5f};
   const auto told = [&](SampleRow row, std::vector<LogitEdit> edits = {},
                         std::vector<uint32_t> mask = {}) {
-    Call call{.logits = {logits, logits}, .edits = edits};
+    SamplingCall call{.logits = {logits, logits}, .edits = edits};
     row.edit_count = static_cast<int32_t>(edits.size());
     if (!mask.empty()) {
       call.masks = {mask};
@@ -468,7 +466,7 @@ TEST_P(SampleTest, FilteredDistributionsAreWhatTokensAreDrawnFrom) {
 TEST_P(SampleTest, EqualKeysDrawEqualTokensAndEveryPartOfTheKeyCounts) {
   const std::vector<float> logits(64, 1.0f);
   const auto tokens = [&](uint64_t seed, int32_t choice, int64_t first) {
-    Call call;
+    SamplingCall call;
     for (int64_t i = 0; i < 32; ++i) {
       call.logits.push_back(logits);
       call.rows.push_back({.seed = seed, .choice = choice, .position = first + i});
@@ -538,7 +536,7 @@ TEST_P(SampleTest, TopPOverAVocabularyLargerThanAnyPartialSort) {
 
 TEST_P(SampleTest, ARowGivesTheSameBitsAloneAndInAnyBatch) {
   TestNoise noise(21);
-  Call batch;
+  SamplingCall batch;
   for (int r = 0; r < 48; ++r) {
     std::vector<float> logits;
     for (int i = 0; i < 300; ++i) logits.push_back(4.0f * noise.Value());
@@ -566,7 +564,7 @@ TEST_P(SampleTest, ARowGivesTheSameBitsAloneAndInAnyBatch) {
   Run(&batch);
   for (size_t r = 0; r < batch.rows.size(); ++r) {
     SampleRow row = batch.rows[r];
-    Call alone{.logits = {batch.logits[r]}, .rows = {}};
+    SamplingCall alone{.logits = {batch.logits[r]}, .rows = {}};
     alone.edits.assign(batch.edits.begin() + row.edit_begin,
                        batch.edits.begin() + row.edit_begin + row.edit_count);
     row.edit_begin = 0;
@@ -588,7 +586,7 @@ TEST_P(SampleTest, CountsArePenalisedByWhereAndHowOften) {
   const auto best = [&](uint32_t count, SampleRow row) {
     row.temperature = 0.0f;
     row.counts_row = 1;
-    Call call{.logits = {logits}, .rows = {row}};
+    SamplingCall call{.logits = {logits}, .rows = {row}};
     call.counts = {{9, 9, 9, 9, 9, 9, 9, 9}, {count, 0, 0, 0, 0, 0, 0, 0}};
     Run(&call);
     return call.outputs[0].token;
@@ -613,7 +611,7 @@ TEST_P(SampleTest, CountsAndEditsOfOneIdAreOneEdit) {
                          .counts_row = 0,
                          .repetition_penalty = 2.0f,
                          .presence_penalty = 0.25f};
-  Call call{.logits = {{-1.0f, 0.125f}}, .rows = {row}, .edits = {{.id = 0, .bias = 2.0f}}};
+  SamplingCall call{.logits = {{-1.0f, 0.125f}}, .rows = {row}, .edits = {{.id = 0, .bias = 2.0f}}};
   call.counts = {{1, 0}};
   Run(&call);
   EXPECT_EQ(call.outputs[0].token, 0);
@@ -624,7 +622,7 @@ TEST_P(SampleTest, CountsAndEditsOfOneIdAreOneEdit) {
 
 TEST_P(SampleTest, DraftsBeforeARowCountAsDrawn) {
   const std::vector<float> logits = {4.0f, 3.5f, 2.5f, 1.5f};
-  Call call;
+  SamplingCall call;
   for (int32_t drafts = 0; drafts < 4; ++drafts) {
     call.logits.push_back(logits);
     call.rows.push_back({.target = drafts == 1 ? 1 : 0,
@@ -645,7 +643,7 @@ TEST_P(SampleTest, ARowWithoutCountsHasNoPenalties) {
                          .repetition_penalty = 9.0f,
                          .presence_penalty = 2.0f,
                          .frequency_penalty = 2.0f};
-  Call call{.logits = {{2.0f, 1.0f}}, .rows = {row}};
+  SamplingCall call{.logits = {{2.0f, 1.0f}}, .rows = {row}};
   call.counts = {{7, 0}};
   Run(&call);
   EXPECT_EQ(call.outputs[0].token, 0);

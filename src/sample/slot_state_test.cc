@@ -6,7 +6,7 @@
 namespace sluice::sample {
 namespace {
 
-constexpr int64_t kVocab = 16;
+constexpr int64_t kStateVocab = 16;
 
 batch::SlotStart Start(std::vector<int32_t> prompt, std::vector<int32_t> answered = {}) {
   batch::SlotStart start;
@@ -25,7 +25,7 @@ ops::SampleRow RowOf(const SlotState& slot) {
 
 std::vector<ops::LogitEdit> Edits(const SlotState& slot) {
   std::vector<ops::LogitEdit> edits;
-  slot.AppendEdits(kVocab, RowOf(slot), &edits);
+  slot.AppendEdits(kStateVocab, RowOf(slot), &edits);
   return edits;
 }
 
@@ -118,7 +118,7 @@ TEST(SlotState, EditsOfOneIdAreJoinedAndAscending) {
   start.sampling.end_ids = {3};
   slot.Start(start, false);
   std::vector<ops::LogitEdit> edits = {{.id = 77}};  // of the row before
-  slot.AppendEdits(kVocab, RowOf(slot), &edits);
+  slot.AppendEdits(kStateVocab, RowOf(slot), &edits);
   ASSERT_EQ(edits.size(), 3u);
   EXPECT_EQ(edits[0].id, 77);
   EXPECT_EQ(edits[1].id, 3);
@@ -193,12 +193,12 @@ TEST(SlotState, CountsOfTheDeviceAreNoEdits) {
   EXPECT_EQ(edits[0].bias, 0.5f);
   EXPECT_EQ(edits[0].subtract, 0.0f);
   slot.Append(5);
-  std::vector<uint32_t> tally(kVocab);
+  std::vector<uint32_t> tally(kStateVocab);
   std::vector<int32_t> words = {99};  // of the slot before
   slot.AppendCounts(tally, &words);
   constexpr auto kIn = static_cast<int32_t>(ops::kInPrompt);
   EXPECT_THAT(words, ::testing::ElementsAre(99, 5, kIn + 1, 6, kIn + 1, 7, 2));
-  EXPECT_EQ(tally, std::vector<uint32_t>(kVocab));
+  EXPECT_EQ(tally, std::vector<uint32_t>(kStateVocab));
   slot.SetCounts();
   EXPECT_FALSE(slot.counts_lost());
   start.sampling.frequency_penalty = 0.0f;

@@ -5,15 +5,16 @@
 
 #include <cmath>
 
+#include "schedule/scheduler_fixture.h"
+
 namespace sluice::schedule {
 namespace {
 
 using batch::TokenLogprob;
 using testing::ElementsAre;
-using Tokens = std::vector<int32_t>;
 using Row = std::vector<TokenLogprob>;
 
-constexpr int32_t kEnd = 2, kStop = 3;
+constexpr int32_t kStop = 3;
 
 Tokens TokensOf(const BeamSearch& search, size_t answer) {
   batch::StepResult result;

@@ -10,11 +10,11 @@
 namespace sluice::server {
 namespace {
 
-const ModelFacts kModel{"tiny", 1000};
+const ModelFacts kAcceptingModel{"tiny", 1000};
 
 Result<ApiCall> Chat(const std::string& fields) {
   return ParseChatCall(StrCat(R"({"messages":[{"role":"user","content":"hi"}],)", fields, "}"),
-                       kModel);
+                       kAcceptingModel);
 }
 
 std::string KwargsOf(const std::string& fields) {
@@ -31,7 +31,8 @@ TEST(AcceptedFieldsTest, WhatCannotChangeTheAnswerIsTaken) {
         R"("stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})"}) {
     const auto chat = Chat(fields);
     EXPECT_TRUE(chat.ok()) << chat.status().message();
-    const auto completion = ParseCompletionCall(StrCat(R"({"prompt":"a",)", fields, "}"), kModel);
+    const auto completion =
+        ParseCompletionCall(StrCat(R"({"prompt":"a",)", fields, "}"), kAcceptingModel);
     EXPECT_TRUE(completion.ok()) << completion.status().message();
   }
 }
@@ -54,7 +55,7 @@ TEST(AcceptedFieldsTest, MessagesPartsAndToolsMayHaveThemToo) {
       R"({"messages":[{"role":"user","id":"m1","cache_control":{"type":"ephemeral"},"content":
           [{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}],
           "tools":[{"type":"function","function":{"name":"f"},"cache_control":{}}]})",
-      kModel);
+      kAcceptingModel);
   ASSERT_TRUE(call.ok()) << call.status().message();
   EXPECT_EQ(std::get<ChatPrompt>(call->requests[0].prompt).messages_json,
             R"([{"role":"user","content":"a"}])");
@@ -63,7 +64,7 @@ TEST(AcceptedFieldsTest, MessagesPartsAndToolsMayHaveThemToo) {
 TEST(AcceptedFieldsTest, MinusOneIsNoLimit) {
   for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
     const auto completion =
-        ParseCompletionCall(StrCat(R"({"prompt":"a",")", name, "\":-1}"), kModel);
+        ParseCompletionCall(StrCat(R"({"prompt":"a",")", name, "\":-1}"), kAcceptingModel);
     ASSERT_TRUE(completion.ok()) << completion.status().message();
     EXPECT_FALSE(completion->requests[0].max_tokens.has_value()) << name;
     const auto chat = Chat(StrCat("\"", name, "\":-1"));
@@ -72,7 +73,9 @@ TEST(AcceptedFieldsTest, MinusOneIsNoLimit) {
     EXPECT_FALSE(Chat(StrCat("\"", name, "\":0")).ok());
     EXPECT_FALSE(Chat(StrCat("\"", name, "\":-2")).ok());
   }
-  EXPECT_EQ(ParseCompletionCall(R"({"prompt":"a","max_tokens":0})", kModel)->requests[0].max_tokens,
+  EXPECT_EQ(ParseCompletionCall(R"({"prompt":"a","max_tokens":0})", kAcceptingModel)
+                ->requests[0]
+                .max_tokens,
             0);
 }
 
@@ -111,7 +114,8 @@ TEST(AcceptedFieldsTest, TheDocumentAndTheServerAgreeOnTheLeastOfTokens) {
         const std::string field = StrCat("\"", name, "\":", value);
         const bool taken =
             chat ? Chat(field).ok()
-                 : ParseCompletionCall(StrCat(R"({"prompt":"a",)", field, "}"), kModel).ok();
+                 : ParseCompletionCall(StrCat(R"({"prompt":"a",)", field, "}"), kAcceptingModel)
+                       .ok();
         EXPECT_EQ(taken, allowed) << field << (chat ? " of chat" : " of completions");
       }
     }

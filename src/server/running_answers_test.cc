@@ -13,8 +13,9 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
-constexpr const char* kStream = R"({"stream":true,"messages":[{"role":"user","content":"hi"}]})";
+constexpr const char* kPlainBody = R"({"messages":[{"role":"user","content":"hi"}]})";
+constexpr const char* kStreamBody =
+    R"({"stream":true,"messages":[{"role":"user","content":"hi"}]})";
 
 class RunningAnswersTest : public ::testing::Test {
  protected:
@@ -51,7 +52,7 @@ class RunningAnswersTest : public ::testing::Test {
 };
 
 TEST_F(RunningAnswersTest, WhatHasComeIsTheAnswer) {
-  for (const char* body : {kChat, kStream}) {
+  for (const char* body : {kPlainBody, kStreamBody}) {
     auto exchange = Send("/v1/chat/completions", body);
     const size_t request = engine_.submitted.size() - 1;
     engine_.Emit(request, "Hel");
@@ -67,7 +68,7 @@ TEST_F(RunningAnswersTest, WhatHasComeIsTheAnswer) {
 }
 
 TEST_F(RunningAnswersTest, OtherApisHaveIdsOfTheirOwn) {
-  auto exchange = Send("/v1/messages", kChat);
+  auto exchange = Send("/v1/messages", kPlainBody);
   EXPECT_EQ(Stop("msg_7")->reply.status, 200);
   engine_.Emit(0, "Hel", FinishReason::kCancelled, true);
   EXPECT_EQ(exchange->body()["stop_reason"], "end_turn");
@@ -83,14 +84,14 @@ TEST_F(RunningAnswersTest, OtherApisHaveIdsOfTheirOwn) {
 }
 
 TEST_F(RunningAnswersTest, AnotherKeyDoesNotKnowOfIt) {
-  auto exchange = Send("/v1/chat/completions", kChat);
+  auto exchange = Send("/v1/chat/completions", kPlainBody);
   EXPECT_EQ(Stop("chatcmpl-7", "Bearer secret-two")->reply.status, 404);
   EXPECT_EQ(Stop("chatcmpl-8")->reply.status, 404);
   EXPECT_TRUE(engine_.cancelled.empty());
 }
 
 TEST_F(RunningAnswersTest, OneThatHasEndedIsNotFound) {
-  Send("/v1/chat/completions", kChat);
+  Send("/v1/chat/completions", kPlainBody);
   engine_.Emit(0, "Hello", FinishReason::kStop, true);
   engine_.submitted.clear();  // and with the sink what it keeps
   EXPECT_EQ(Stop("chatcmpl-7")->reply.status, 404);

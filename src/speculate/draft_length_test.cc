@@ -9,7 +9,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-constexpr DraftCosts kFree = {};
+constexpr DraftCosts kNoCosts = {};
 
 DraftCosts Each(float cost) {
   DraftCosts costs;
@@ -39,11 +39,11 @@ TEST(Acceptance, AsManyAsAreRightWhereAStepCostsWithThem) {
 
 TEST(Acceptance, ADraftThatCostsNothingIsTriedUntilItIsNeverRight) {
   Acceptance one, all;
-  EXPECT_EQ(one.Choose(0, 8, kFree), 8);
+  EXPECT_EQ(one.Choose(0, 8, kNoCosts), 8);
   EXPECT_GT(one.Choose(3, 8, Each(0.6F)), 0) << "what long runs say is tried at a price, too";
   Show(&one, &all, 0);
-  EXPECT_EQ(one.Choose(1, 3, kFree), 0);
-  EXPECT_GT(one.Choose(0, 3, kFree), 0) << "other grades are as they were";
+  EXPECT_EQ(one.Choose(1, 3, kNoCosts), 0);
+  EXPECT_GT(one.Choose(0, 3, kNoCosts), 0) << "other grades are as they were";
 }
 
 TEST(Acceptance, LearnsFromTokensThatCameLaterThoughNoneWasVerified) {

@@ -20,7 +20,7 @@ Draft Ask(Proposer& proposer, int32_t slot, const Tokens& tokens, Tokens* drafts
   return draft;
 }
 
-Tokens Drafts(Proposer& proposer, int32_t slot, const Tokens& tokens) {
+Tokens SuffixDrafts(Proposer& proposer, int32_t slot, const Tokens& tokens) {
   Tokens drafts;
   Ask(proposer, slot, tokens, &drafts);
   return drafts;
@@ -33,7 +33,7 @@ void End(Proposer& proposer, int32_t slot, const Tokens& tokens) {
 // Of a sequence that is begun anew.
 Tokens DraftsOf(Proposer& proposer, uint64_t key, const Tokens& tokens, int32_t slot = 0) {
   proposer.Start(slot, {.tokens_max = 1000, .key = key});
-  return Drafts(proposer, slot, tokens);
+  return SuffixDrafts(proposer, slot, tokens);
 }
 
 Tokens Random(uint32_t seed, size_t count) {
@@ -95,7 +95,7 @@ TEST(SuffixProposer, LearnsFromEndedSequencesOfTheSameKeyOnly) {
   SuffixProposer proposer(kLimits);
   const Tokens text = Random(1, 600);
   proposer.Start(0, {.tokens_max = 1000, .key = 1});
-  Drafts(proposer, 0, text);
+  SuffixDrafts(proposer, 0, text);
   End(proposer, 0, text);
   const Tokens asked(text.begin() + 100, text.begin() + 110);
   EXPECT_THAT(DraftsOf(proposer, 1, asked),
@@ -121,7 +121,8 @@ TEST(SuffixProposer, NoKeySeesWhatAnotherWroteWhoeverHadThePartBefore) {
     }
     proposer.Start(slot, {.tokens_max = 1000, .key = key});
     for (size_t size = 2; size < 60; size += 3) {
-      for (const int32_t draft : Drafts(proposer, slot, {text.begin(), text.begin() + size})) {
+      for (const int32_t draft :
+           SuffixDrafts(proposer, slot, {text.begin(), text.begin() + size})) {
         EXPECT_TRUE(draft < 1000 || draft / 1000 == static_cast<int32_t>(key) + 1)
             << draft << " for the key " << key;
         drafted += draft >= 1000;
@@ -170,7 +171,7 @@ TEST(SuffixProposer, WhatIsQuotedIsDraftedAndNotLearned) {
   SuffixProposer proposer(kLimits);
   const Tokens text = {1, 2, 3, 4, 70, 71, 1, 2};  // four of them are quoted
   proposer.Start(0, {.tokens_max = 100, .key = 1, .quoted = 4});
-  EXPECT_THAT(Drafts(proposer, 0, text), ElementsAre(3, 4, 70, 71, 1, 2, 3, 4));
+  EXPECT_THAT(SuffixDrafts(proposer, 0, text), ElementsAre(3, 4, 70, 71, 1, 2, 3, 4));
   End(proposer, 0, text);
   EXPECT_THAT(DraftsOf(proposer, 1, {1, 2}), IsEmpty());
   EXPECT_THAT(DraftsOf(proposer, 1, {70, 71}), ElementsAre(1, 2));
@@ -181,9 +182,10 @@ TEST(SuffixProposer, ALongPromptIsTakenInPieceByPiece) {
   Tokens text = Random(1, 2 * SuffixProposer::kTokensOfCall);
   text.insert(text.end(), text.begin(), text.begin() + 6);
   proposer.Start(0, {.tokens_max = 20'000});
-  EXPECT_THAT(Drafts(proposer, 0, text), IsEmpty());
-  EXPECT_THAT(Drafts(proposer, 0, text), IsEmpty());
-  EXPECT_THAT(Drafts(proposer, 0, text), ElementsAreArray(text.begin() + 6, text.begin() + 14));
+  EXPECT_THAT(SuffixDrafts(proposer, 0, text), IsEmpty());
+  EXPECT_THAT(SuffixDrafts(proposer, 0, text), IsEmpty());
+  EXPECT_THAT(SuffixDrafts(proposer, 0, text),
+              ElementsAreArray(text.begin() + 6, text.begin() + 14));
 }
 
 TEST(SuffixProposer, ATextThatDoesNotFitIsKnownFromItsLaterPart) {
@@ -191,12 +193,12 @@ TEST(SuffixProposer, ATextThatDoesNotFitIsKnownFromItsLaterPart) {
   const Tokens text = Random(1, 5000);
   proposer.Start(0, {.tokens_max = 20'000});
   Tokens shown(text.begin(), text.begin() + 4000);
-  while (Drafts(proposer, 0, shown).empty()) {  // it catches up
+  while (SuffixDrafts(proposer, 0, shown).empty()) {  // it catches up
     shown.insert(shown.end(), shown.end() - 100, shown.end() - 92);
     ASSERT_LT(shown.size(), 6000u);
   }
   shown.insert(shown.end(), text.begin() + 10, text.begin() + 20);
-  EXPECT_THAT(Drafts(proposer, 0, shown), IsEmpty());
+  EXPECT_THAT(SuffixDrafts(proposer, 0, shown), IsEmpty());
 }
 
 }  // namespace

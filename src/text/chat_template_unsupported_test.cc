@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // The error of a template whose second line is `line`.
-std::string ErrorOf(const std::string& line) {
+std::string TemplateError(const std::string& line) {
   const auto parsed = ChatTemplate::Parse("first\n" + line);
   if (!parsed.ok()) return parsed.status().message();
   const auto text = (*parsed)->Render(
@@ -27,7 +27,7 @@ std::string ErrorOf(const std::string& line) {
 
 void ExpectNotSupported(const std::string& line, const std::string& name) {
   SCOPED_TRACE(line);
-  const std::string error = ErrorOf(line);
+  const std::string error = TemplateError(line);
   EXPECT_THAT(error, StartsWith("chat template, line 2: "));
   EXPECT_THAT(error, HasSubstr(name));
   EXPECT_THAT(error, HasSubstr("not supported; chat templates may use "));
@@ -45,7 +45,7 @@ TEST(UnsupportedTest, Filters) {
     ExpectNotSupported(StrCat("{% if s %}{{ s|", name, " }}{% endif %}"),
                        StrCat("the filter '", name, "' is"));
   }
-  EXPECT_THAT(ErrorOf("{{ s|xmlattr }}"), HasSubstr("default, dictsort, e, escape, first"));
+  EXPECT_THAT(TemplateError("{{ s|xmlattr }}"), HasSubstr("default, dictsort, e, escape, first"));
 }
 
 TEST(UnsupportedTest, Tests) {
@@ -118,10 +118,10 @@ TEST(UnsupportedTest, Expressions) {
 }
 
 TEST(UnsupportedTest, ArgumentsNameThoseThatThereAre) {
-  EXPECT_EQ(ErrorOf("{{ s|int(base=16) }}"),
+  EXPECT_EQ(TemplateError("{{ s|int(base=16) }}"),
             "chat template, line 2: int() got the argument 'base', which is not supported; chat "
             "templates may use default");
-  EXPECT_EQ(ErrorOf("{{ s|upper(1) }}"),
+  EXPECT_EQ(TemplateError("{{ s|upper(1) }}"),
             "chat template, line 2: upper() got 1 arguments, of which 1 is not supported; chat "
             "templates may use none");
 }

@@ -23,7 +23,7 @@ std::string Spell(std::string_view bytes) {
 }
 
 // A tokenizer with these pieces; "<...>" are special. A leading space is stripped from a text.
-std::shared_ptr<const Tokenizer> Pieces(const std::vector<std::string>& pieces) {
+std::shared_ptr<const Tokenizer> TokenizerOf(const std::vector<std::string>& pieces) {
   files::TokenizerData data;
   data.model = files::TokenizerModel::kByteBpe;
   for (const std::string& piece : pieces) {
@@ -51,7 +51,7 @@ class ChoiceTest : public ::testing::Test {
   // Tokens are named by their pieces below; two may add the same bytes.
   void Use(std::vector<std::string> pieces, std::vector<TokenId> left_out = {}) {
     pieces_ = std::move(pieces);
-    tokenizer_ = Pieces(pieces_);
+    tokenizer_ = TokenizerOf(pieces_);
     const int vocab = static_cast<int>(pieces_.size());
     later_ = std::make_shared<TokenTrie>(TokenTrie::Make(*tokenizer_, vocab, left_out, false));
     first_ = std::make_shared<TokenTrie>(TokenTrie::Make(*tokenizer_, vocab, left_out, true));

@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const Json kAny = {{"$ref", "#/$defs/any"}};
+const Json kAnyReference = {{"$ref", "#/$defs/any"}};
 
 // Strings of so many characters.
 Json OfLength(int64_t least, std::optional<int64_t> most) {
@@ -45,8 +45,8 @@ TEST(RewriteSchemaTest, WhatIsSaidOfOneTypeLeavesTheOthersFree) {
   ASSERT_EQ(root["anyOf"].size(), 6u);
   EXPECT_EQ(root["anyOf"][3], OfLength(2, {}));
   EXPECT_EQ(Root(R"({"type": "string", "minLength": 2})"), OfLength(2, {}));
-  EXPECT_EQ(Root("{}"), kAny);
-  EXPECT_EQ(Root(R"({"title": "a", "x-order": 3, "default": 1})"), kAny);
+  EXPECT_EQ(Root("{}"), kAnyReference);
+  EXPECT_EQ(Root(R"({"title": "a", "x-order": 3, "default": 1})"), kAnyReference);
 }
 
 TEST(RewriteSchemaTest, SchemasThatHoldTogetherBecomeOne) {

@@ -5,25 +5,13 @@
 
 #include <cstring>
 
+#include "text/text_step_fixture.h"
+
 namespace sluice::text {
 namespace {
 
 using files::TextStep;
 using ::testing::HasSubstr;
-
-TextStep Step(std::string type) {
-  TextStep step;
-  step.type = std::move(type);
-  return step;
-}
-
-TextStep Replace(std::string pattern, std::string content, bool regex = false) {
-  TextStep step = Step("Replace");
-  step.pattern = std::move(pattern);
-  step.pattern_is_regex = regex;
-  step.content = std::move(content);
-  return step;
-}
 
 std::string Normalize(const std::vector<TextStep>& steps, std::string_view text) {
   Result<Normalizer> made = Normalizer::Make(steps);
@@ -36,7 +24,7 @@ std::string Normalize(const std::vector<TextStep>& steps, std::string_view text)
   return normalized.ok() ? std::string(*normalized) : std::string();
 }
 
-std::string ErrorOf(TextStep step) {
+std::string NormalizerError(TextStep step) {
   Result<Normalizer> made = Normalizer::Make({std::move(step)});
   return made.ok() ? "no error" : made.status().message();
 }
@@ -107,20 +95,20 @@ TEST(NormalizerTest, UsesThePrecompiledMap) {
 
 TEST(NormalizerTest, RefusesBrokenMaps) {
   TextStep step = Step("Precompiled");
-  EXPECT_THAT(ErrorOf(step), HasSubstr("has only 0 bytes"));
+  EXPECT_THAT(NormalizerError(step), HasSubstr("has only 0 bytes"));
   step.precompiled = TinyMap().substr(0, 100);
-  EXPECT_THAT(ErrorOf(step), HasSubstr("declares a trie of 2048 bytes but 96 follow"));
+  EXPECT_THAT(NormalizerError(step), HasSubstr("declares a trie of 2048 bytes but 96 follow"));
   step.precompiled = std::string("\x04\x00\x00\x00\xFF\xFF\xFF\xFF\xFE", 9);
-  EXPECT_THAT(ErrorOf(step), HasSubstr("not UTF-8"));
+  EXPECT_THAT(NormalizerError(step), HasSubstr("not UTF-8"));
   // Offsets that point anywhere must not be followed outside.
   step.precompiled = std::string("\x04\x00\x00\x00\xFF\xFF\xFF\xFF", 8);
   EXPECT_EQ(Normalize({step}, "A b"), "A b");
 }
 
 TEST(NormalizerTest, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(ErrorOf(Step("Rot13")), HasSubstr("\"Rot13\" is not known"));
-  EXPECT_THAT(ErrorOf(Replace("(", "", true)), HasSubstr("not supported"));
-  EXPECT_THAT(ErrorOf(Replace("", "x")), HasSubstr("empty"));
+  EXPECT_THAT(NormalizerError(Step("Rot13")), HasSubstr("\"Rot13\" is not known"));
+  EXPECT_THAT(NormalizerError(Replace("(", "", true)), HasSubstr("not supported"));
+  EXPECT_THAT(NormalizerError(Replace("", "x")), HasSubstr("empty"));
 }
 
 }  // namespace

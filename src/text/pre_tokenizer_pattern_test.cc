@@ -28,7 +28,7 @@ Words Matches(std::string_view source, std::string_view text, TextUnit unit = Te
   return found;
 }
 
-std::string ErrorOf(std::string_view source) {
+std::string PatternError(std::string_view source) {
   Result<Pattern> pattern = Pattern::Compile(source);
   return pattern.ok() ? "no error" : pattern.status().message();
 }
@@ -106,23 +106,23 @@ TEST(PatternTest, BytesAreReadInTheirAlphabet) {
 }
 
 TEST(PatternTest, NamesWhatItDoesNotSupport) {
-  EXPECT_THAT(ErrorOf("a+?"), HasSubstr("a lazy quantifier at byte 2"));
-  EXPECT_THAT(ErrorOf("(?<=a)b"), HasSubstr("a group of another kind"));
-  EXPECT_THAT(ErrorOf("(?:ab)*"), HasSubstr("repeats a group without end"));
-  EXPECT_THAT(ErrorOf(R"(\p{Klingon})"), HasSubstr("an unknown property"));
-  EXPECT_THAT(ErrorOf("a)"), HasSubstr("a ')' without '('"));
-  EXPECT_THAT(ErrorOf("(a"), HasSubstr("a '(' without ')'"));
-  EXPECT_THAT(ErrorOf("[a"), HasSubstr("a '[' without ']'"));
-  EXPECT_THAT(ErrorOf("[z-a]"), HasSubstr("a range that does not go up"));
-  EXPECT_THAT(ErrorOf("*a"), HasSubstr("a quantifier without anything before it"));
-  EXPECT_THAT(ErrorOf(R"(\b)"), HasSubstr("an escape of another kind"));
-  EXPECT_THAT(ErrorOf("a{2000}"), HasSubstr("a count over 1000"));
-  EXPECT_THAT(ErrorOf("\xFF"), HasSubstr("not UTF-8"));
-  EXPECT_THAT(ErrorOf(std::string(300, '(')), HasSubstr("not supported"));
+  EXPECT_THAT(PatternError("a+?"), HasSubstr("a lazy quantifier at byte 2"));
+  EXPECT_THAT(PatternError("(?<=a)b"), HasSubstr("a group of another kind"));
+  EXPECT_THAT(PatternError("(?:ab)*"), HasSubstr("repeats a group without end"));
+  EXPECT_THAT(PatternError(R"(\p{Klingon})"), HasSubstr("an unknown property"));
+  EXPECT_THAT(PatternError("a)"), HasSubstr("a ')' without '('"));
+  EXPECT_THAT(PatternError("(a"), HasSubstr("a '(' without ')'"));
+  EXPECT_THAT(PatternError("[a"), HasSubstr("a '[' without ']'"));
+  EXPECT_THAT(PatternError("[z-a]"), HasSubstr("a range that does not go up"));
+  EXPECT_THAT(PatternError("*a"), HasSubstr("a quantifier without anything before it"));
+  EXPECT_THAT(PatternError(R"(\b)"), HasSubstr("an escape of another kind"));
+  EXPECT_THAT(PatternError("a{2000}"), HasSubstr("a count over 1000"));
+  EXPECT_THAT(PatternError("\xFF"), HasSubstr("not UTF-8"));
+  EXPECT_THAT(PatternError(std::string(300, '(')), HasSubstr("not supported"));
 }
 
 TEST(PatternTest, WrittenOutCountsAreBounded) {
-  EXPECT_THAT(ErrorOf("(?:(?:(?:ab){50}){50}){50}"), HasSubstr("too large"));
+  EXPECT_THAT(PatternError("(?:(?:(?:ab){50}){50}){50}"), HasSubstr("too large"));
 }
 
 // How much of a text's budget is left after all matches: whether any is.
@@ -135,7 +135,7 @@ bool StaysWithin(PatternBudget budget, std::string_view source, std::string_view
   return !budget.spent();
 }
 
-std::string Repeated(std::string_view part, size_t count) {
+std::string Copies(std::string_view part, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i) text += part;
   return text;
@@ -150,36 +150,36 @@ TEST(PatternTest, AnEmptyGroupIsWrittenOutOnce) {
 }
 
 TEST(PatternTest, WhatIsWrittenOutCountsEvenIfItIsEmpty) {
-  const std::string empties = Repeated("(?:)", 9'000);
-  EXPECT_THAT(ErrorOf("(?:(?:x" + empties + "){64}){64}"), HasSubstr("too large"));
-  EXPECT_THAT(ErrorOf("(?:(?:" + Repeated("|", 9'000) + "x){64}){64}"), HasSubstr("too large"));
-  EXPECT_THAT(ErrorOf("(?:ab)" + Repeated("{1}", 20'000)), HasSubstr("nested too deep"));
+  const std::string empties = Copies("(?:)", 9'000);
+  EXPECT_THAT(PatternError("(?:(?:x" + empties + "){64}){64}"), HasSubstr("too large"));
+  EXPECT_THAT(PatternError("(?:(?:" + Copies("|", 9'000) + "x){64}){64}"), HasSubstr("too large"));
+  EXPECT_THAT(PatternError("(?:ab)" + Copies("{1}", 20'000)), HasSubstr("nested too deep"));
 }
 
 // A parser that went on would use up the stack.
 TEST(PatternTest, GroupsNestOnlySoDeep) {
   for (const char* const group : {"(", "(?:", "(?=", "(?i:"}) {
-    EXPECT_THAT(ErrorOf(Repeated(group, 16'000)), HasSubstr("groups nested too deep")) << group;
+    EXPECT_THAT(PatternError(Copies(group, 16'000)), HasSubstr("groups nested too deep")) << group;
   }
-  EXPECT_THAT(ErrorOf(Repeated("(", 32'000)), HasSubstr("groups nested too deep"));
-  EXPECT_THAT(ErrorOf(Repeated("(", 32'000) + "a" + Repeated(")", 32'000)),
+  EXPECT_THAT(PatternError(Copies("(", 32'000)), HasSubstr("groups nested too deep"));
+  EXPECT_THAT(PatternError(Copies("(", 32'000) + "a" + Copies(")", 32'000)),
               HasSubstr("groups nested too deep"));
 }
 
 TEST(PatternTest, SetsOfCharactersAreBounded) {
-  EXPECT_THAT(ErrorOf("[" + Repeated(R"(\p{L})", 2'000) + "]"), HasSubstr("too many ranges"));
-  EXPECT_THAT(ErrorOf(Repeated(R"(\P{L})", 2'000)), HasSubstr("too many ranges"));
+  EXPECT_THAT(PatternError("[" + Copies(R"(\p{L})", 2'000) + "]"), HasSubstr("too many ranges"));
+  EXPECT_THAT(PatternError(Copies(R"(\P{L})", 2'000)), HasSubstr("too many ranges"));
   std::string many;
   for (char a = 'a'; a <= 'z'; ++a) {
     for (char b = 'A'; b <= 'Z'; ++b) many += std::string("[") + a + b + "]";
   }
-  EXPECT_THAT(ErrorOf(many), HasSubstr("the limit is 512"));
+  EXPECT_THAT(PatternError(many), HasSubstr("the limit is 512"));
 }
 
 // Neither a node of no width nor an alternative set aside is free.
 TEST(PatternTest, EveryNodeAndAlternativeCountsAsWork) {
-  const std::string aheads = Repeated("(?=a)", 9'000) + "b";
-  const std::string empties = "(?:" + Repeated("|", 199) + ")";
+  const std::string aheads = Copies("(?=a)", 9'000) + "b";
+  const std::string empties = "(?:" + Copies("|", 199) + ")";
   const std::string text(2'000, 'a');
   for (const std::string& source : {aheads, empties + aheads}) {
     EXPECT_FALSE(StaysWithin(PatternBudget(text.size()), source, text)) << source.substr(0, 20);
@@ -215,7 +215,7 @@ TEST(PatternTest, PublishedExpressionsNeedHalfOfTheBudget) {
   for (const char* source : {kLlama3, kO200k}) {
     for (const char* part : {"a ", "A ", "Aa", "AB", "'", "'s", "1", "1a", " ", " \n", "\n", ". ",
                              ".", "a'", "\xC3\x89 ", "\xCC\x81", " 1", "/\n", "'R"}) {
-      const std::string text = Repeated(part, 20'000);
+      const std::string text = Copies(part, 20'000);
       EXPECT_TRUE(StaysWithin(PatternBudget(text.size() / 2), source, text)) << source << part;
     }
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "text/text_step_fixture.h"
+
 namespace sluice::text {
 namespace {
 
@@ -31,12 +33,6 @@ Words Split(const std::vector<TextStep>& steps, std::string_view text, bool at_s
   const Status status = made->Split(text, at_start, &state, &collector);
   EXPECT_TRUE(status.ok()) << status.message();
   return collector.words;
-}
-
-TextStep Step(std::string type) {
-  TextStep step;
-  step.type = std::move(type);
-  return step;
 }
 
 TextStep SplitStep(std::string pattern, std::string behavior, bool invert = false) {

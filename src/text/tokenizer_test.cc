@@ -8,6 +8,7 @@
 #include <limits>
 #include <thread>
 
+#include "text/text_step_fixture.h"
 #include "text/tokenizer_model.h"
 #include "text/unicode/characters.h"
 
@@ -26,26 +27,13 @@ using ::testing::IsEmpty;
 constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = true};
 constexpr EncodeOptions kNoSpecial = {.add_special = false, .parse_special = false};
 
-TextStep Step(std::string type) {
-  TextStep step;
-  step.type = std::move(type);
-  return step;
-}
-
-TextStep Replace(std::string pattern, std::string content) {
-  TextStep step = Step("Replace");
-  step.pattern = std::move(pattern);
-  step.content = std::move(content);
-  return step;
-}
-
 std::shared_ptr<const Tokenizer> Make(TokenizerData data) {
   Result<std::shared_ptr<const Tokenizer>> made = Tokenizer::Make(std::move(data));
   EXPECT_TRUE(made.ok()) << made.status().message();
   return made.ok() ? *made : nullptr;
 }
 
-std::string ErrorOf(TokenizerData data) {
+std::string TokenizerError(TokenizerData data) {
   Result<std::shared_ptr<const Tokenizer>> made = Tokenizer::Make(std::move(data));
   if (made.ok()) return "no error";
   EXPECT_EQ(made.status().code(), StatusCode::kBadModel);
@@ -260,7 +248,7 @@ TEST(TokenizerTest, UnigramTakesTheBestWay) {
   std::string text(300, 'a');
   EXPECT_EQ(Ids(*tokenizer, text, kPlain).size(), 300u);
   data.unk_id.reset();
-  EXPECT_THAT(ErrorOf(data), HasSubstr("has no unknown token"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("has no unknown token"));
 }
 
 TokenizerData Unigram(const std::vector<std::pair<std::string, float>>& pieces) {
@@ -420,18 +408,18 @@ TEST(TokenizerTest, FindsPieces) {
 TEST(TokenizerTest, RefusesWhatItCannotRun) {
   TokenizerData data = ByteLevel({});
   data.merges = {{"a", "zz"}};
-  EXPECT_THAT(ErrorOf(data), HasSubstr("merge 0 of the tokenizer (\"a\" with \"zz\")"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("merge 0 of the tokenizer (\"a\" with \"zz\")"));
   data = ByteLevel({});
   Add(&data, std::string(5000, 'x'));
-  EXPECT_THAT(ErrorOf(data), HasSubstr("has 5000 bytes; the limit is 256"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("has 5000 bytes; the limit is 256"));
   data = Marks({std::string(100'000, 'a')}, false);
-  EXPECT_THAT(ErrorOf(data), HasSubstr("too long to derive its merges"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("too long to derive its merges"));
   data = ByteLevel({});
   data.decoders = {Step("Morse")};
-  EXPECT_THAT(ErrorOf(data), HasSubstr("\"Morse\" is not known"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("\"Morse\" is not known"));
   data = WordPiece();
   data.max_chars_per_word = 0;
-  EXPECT_THAT(ErrorOf(data), HasSubstr("0 characters per word"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("0 characters per word"));
 }
 
 // Would take hours if it grew with the square of the length.
@@ -586,7 +574,7 @@ TEST(TokenizerTest, TextThatGrowsWithoutEndIsRefused) {
   for (int part = 0; part < 1000; ++part) text += "<s>b";
   EXPECT_EQ(Make(data)->Encode(text, kPlain).status().code(), StatusCode::kInvalidArgument);
   data.normalizers.assign(33, Step("Lowercase"));
-  EXPECT_THAT(ErrorOf(data), HasSubstr("33 normalizers; the limit is 32"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("33 normalizers; the limit is 32"));
   // Every second step doubles the number of parts.
   data = ByteLevel({});
   data.pre_tokenizers.clear();
@@ -604,22 +592,22 @@ TEST(TokenizerTest, TextThatGrowsWithoutEndIsRefused) {
   refused = Make(data)->Encode("a", kPlain);
   EXPECT_THAT(refused.status().message(), HasSubstr("pre-tokenizer writes more than 4160 bytes"));
   data.pre_tokenizers.resize(33, Step("Digits"));
-  EXPECT_THAT(ErrorOf(data), HasSubstr("33 pre-tokenizers; the limit is 32"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("33 pre-tokenizers; the limit is 32"));
   TextStep mark = Step("Metaspace");
   mark.content = "ab";
   data.pre_tokenizers = {mark};
-  EXPECT_THAT(ErrorOf(data), HasSubstr("must be one character"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("must be one character"));
   data = ByteLevel({});
   data.decoders.assign(20, grow);
-  EXPECT_THAT(ErrorOf(data), HasSubstr("decoded to more than"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("decoded to more than"));
   data.decoders.assign(33, Step("Fuse"));
-  EXPECT_THAT(ErrorOf(data), HasSubstr("33 decoders; the limit is 32"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("33 decoders; the limit is 32"));
   data = ByteLevel({});
   data.word_suffix = std::string(65, 'w');
-  EXPECT_THAT(ErrorOf(data), HasSubstr("65 bytes; the limit is 64"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("65 bytes; the limit is 64"));
   data = WordPiece();
   data.pieces.push_back(std::string(5000, 'a'));
-  EXPECT_THAT(ErrorOf(data), HasSubstr("5000 bytes; the limit is 4096"));
+  EXPECT_THAT(TokenizerError(data), HasSubstr("5000 bytes; the limit is 4096"));
 }
 
 // Other ids than the tokenizer's own would be worse than none.

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr int kExperts = 3;
+constexpr int kSlotExperts = 3;
 
 ParamSpec InSlots(ParamSpec spec, std::vector<int32_t> slots) {
   spec.slot_experts = std::move(slots);
@@ -47,7 +47,7 @@ TEST(ExpertSlots, HoldWhatTheyShouldHold) {
   matrices.role = ParamRole::kExperts;
   matrices.rows = 6;
   matrices.columns = 2;
-  matrices.experts = kExperts;
+  matrices.experts = kSlotExperts;
   matrices.hugging_face = {{rows("a", 0), rows("a", 1), rows("a", 2)}};
   ParamSpec biases = matrices;
   biases.name = "b";
@@ -74,7 +74,7 @@ TEST(ExpertSlots, HoldWhatTheyShouldHold) {
   EXPECT_THAT(Values(m.parts[0].weight.data),
               ElementsAre(58, 59, 60, 61, 54, 55, 56, 57, 54, 55, 56, 57, 58, 59, 60, 61));
   EXPECT_EQ(Unresolved(m.spec).rows, 6);
-  EXPECT_EQ(Unresolved(m.spec).experts, kExperts);
+  EXPECT_EQ(Unresolved(m.spec).experts, kSlotExperts);
 }
 
 // All number formats that files have experts in, as every instruction set of this CPU packs them.
@@ -91,13 +91,13 @@ TEST(ExpertSlots, BytesOfOneAreAllThatAnExpertIs) {
     ParamSpec spec;
     spec.name = "m";
     spec.role = ParamRole::kExperts;
-    spec.rows = kExperts * kRows;
+    spec.rows = kSlotExperts * kRows;
     spec.columns = kColumns;
-    spec.experts = kExperts;
+    spec.experts = kSlotExperts;
     spec.experts_per_token = 2;
     spec.hugging_face = {{}};
     std::mt19937 noise(static_cast<uint32_t>(number));
-    for (int e = 0; e < kExperts; ++e) {
+    for (int e = 0; e < kSlotExperts; ++e) {
       std::vector<std::byte> bytes(kRows * RowBytes(dtype, kColumns));
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(noise() % 256);
       const std::string name = "e" + std::to_string(e);

@@ -11,12 +11,12 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kExperts = 2, kColumns = 2;
+constexpr int kMergedExperts = 2, kMergedColumns = 2;
 
 ParamSpec Experts(const SourceList& sources) {
-  ParamSpec spec = Matrix("m", kColumns, sources);
+  ParamSpec spec = Matrix("m", kMergedColumns, sources);
   spec.role = ParamRole::kExperts;
-  spec.experts = kExperts;
+  spec.experts = kMergedExperts;
   return spec;
 }
 

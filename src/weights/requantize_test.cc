@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // More rows than one chunk has, and the last chunk is not whole.
-constexpr int64_t kRows = 5000, kColumns = 256;
+constexpr int64_t kManyRows = 5000, kManyColumns = 256;
 
 // A file with one F32 matrix.
 class RequantizeTest : public ::testing::Test {
@@ -25,7 +25,7 @@ class RequantizeTest : public ::testing::Test {
   void Open(const std::vector<float>& values) {
     bytes_ = files::testing::GgufWriter()
                  .Add("m.weight", DType::kF32,
-                      {static_cast<int64_t>(values.size()) / kColumns, kColumns},
+                      {static_cast<int64_t>(values.size()) / kManyColumns, kManyColumns},
                       std::as_bytes(std::span(values)))
                  .Bytes();
     file_ = files::GgufFile::FromMemory(bytes_, "tiny.gguf").value();
@@ -33,7 +33,7 @@ class RequantizeTest : public ::testing::Test {
   static std::vector<float> Normal(int64_t rows) {
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
-    std::vector<float> values(rows * kColumns);
+    std::vector<float> values(rows * kManyColumns);
     for (float& value : values) value = normal(random);
     return values;
   }
@@ -48,7 +48,7 @@ class RequantizeTest : public ::testing::Test {
 };
 
 TEST_F(RequantizeTest, GivesTheRowsOfTheFormatAndTheirError) {
-  const std::vector<float> values = Normal(kRows);
+  const std::vector<float> values = Normal(kManyRows);
   Open(values);
   for (const DType dtype : {DType::kQ4_0, DType::kBF16}) {
     std::vector<std::byte> expected(RowBytes(dtype, values.size())), one, three;
@@ -97,7 +97,7 @@ TEST_F(RequantizeTest, ValuesThatTheFormatCannotHoldAreAnError) {
 }
 
 TEST_F(RequantizeTest, AnErrorOfTheSinkEndsTheWork) {
-  Open(Normal(kRows));
+  Open(Normal(kManyRows));
   for (const DType dtype : {DType::kQ8_0, DType::kF32}) {
     int calls = 0;
     const auto result = Requantize(*file_, file_->tensors()[0], dtype, 2, [&](auto) {

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kColumns = 64;
+constexpr int64_t kStagedColumns = 64;
 
 // Matrices of every way to be stored, from one row to far more than a buffer holds, with borders
 // of sources that are none of row groups.
@@ -21,19 +21,19 @@ class StagedFillTest : public ::testing::Test {
     AddMatrix("plain", DType::kF32, {3, 200});
     AddMatrix("packed", DType::kF16, {5, 203});
     AddMatrix("small", DType::kF16, {1});
-    specs_.push_back(Matrix("table", kColumns, {{"plain0", 3}}));
-    source_.AddHalf("rows", DType::kBF16, {301, kColumns}, Ramp(301 * kColumns, 7));
-    specs_.push_back(Matrix("rows", kColumns, {{"rows", 301}}));
+    specs_.push_back(Matrix("table", kStagedColumns, {{"plain0", 3}}));
+    source_.AddHalf("rows", DType::kBF16, {301, kStagedColumns}, Ramp(301 * kStagedColumns, 7));
+    specs_.push_back(Matrix("rows", kStagedColumns, {{"rows", 301}}));
     specs_.back().role = ParamRole::kEmbedding;
     source_.AddF32("norm", {700}, Ramp(700, 3));
     specs_.push_back(Vector("norm", ParamRole::kNorm, "norm", 700));
     std::vector<std::byte> eights;
-    for (int64_t i = 0; i < 90 * kColumns; ++i) {
+    for (int64_t i = 0; i < 90 * kStagedColumns; ++i) {
       eights.push_back(std::byte{F32ToF8E4M3(static_cast<float>(i % 32) * 0.5f)});
     }
-    source_.Add("eight", DType::kF8E4M3, {90, kColumns}, eights);
+    source_.Add("eight", DType::kF8E4M3, {90, kStagedColumns}, eights);
     source_.AddF32("eight_scale", {90, 1}, Ramp(90, 1));
-    specs_.push_back(Matrix("eight", kColumns, {{"eight", 90}}));
+    specs_.push_back(Matrix("eight", kStagedColumns, {{"eight", 90}}));
     AddMatrix("last", DType::kF16, {31});
     staged_.facts_.device_memory = staged_.facts_.pinned_memory = true;
     staged_.facts_.host_threads = 0;
@@ -44,15 +44,15 @@ class StagedFillTest : public ::testing::Test {
     for (size_t i = 0; i < rows.size(); ++i) {
       const std::string part = name + std::to_string(i);
       const std::vector<float> values =
-          Ramp(rows[i] * kColumns, static_cast<float>(1000 * specs_.size() + 100 * i));
+          Ramp(rows[i] * kStagedColumns, static_cast<float>(1000 * specs_.size() + 100 * i));
       if (dtype == DType::kF32) {
-        source_.AddF32(part, {rows[i], kColumns}, values);
+        source_.AddF32(part, {rows[i], kStagedColumns}, values);
       } else {
-        source_.AddHalf(part, dtype, {rows[i], kColumns}, values);
+        source_.AddHalf(part, dtype, {rows[i], kStagedColumns}, values);
       }
       sources.push_back({part, rows[i]});
     }
-    specs_.push_back(Matrix(name, kColumns, sources));
+    specs_.push_back(Matrix(name, kStagedColumns, sources));
   }
   Result<ParameterMap> PlaceStaged() { return Place(specs_, source_, staged_, {}, options_); }
   void ExpectSameAsInPlace(const ParameterMap& map) {
@@ -175,9 +175,9 @@ TEST_F(StagedFillTest, ACopyThatFailsLaterIsFound) {
 }
 
 TEST_F(StagedFillTest, APackingThatFailsEndsTheLoadAndIsNamed) {
-  source_.Add("broken", DType::kF16, {40, kColumns},
-              std::vector<std::byte>(40 * kColumns * 2, kUnpackable));
-  specs_.insert(specs_.begin() + 2, Matrix("broken", kColumns, {{"broken", 40}}));
+  source_.Add("broken", DType::kF16, {40, kStagedColumns},
+              std::vector<std::byte>(40 * kStagedColumns * 2, kUnpackable));
+  specs_.insert(specs_.begin() + 2, Matrix("broken", kStagedColumns, {{"broken", 40}}));
   const auto map = PlaceStaged();
   ASSERT_FALSE(map.ok());
   EXPECT_THAT(map.status().message(), HasSubstr("broken: it cannot be packed"));

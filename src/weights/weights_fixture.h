@@ -15,6 +15,15 @@
 
 namespace sluice::weights {
 
+// A code of four bits at a place of a matrix, and the value that such a code has as a float (E2M1).
+inline int CodeAt(int64_t row, int64_t column) {
+  return static_cast<int>((row * 5 + column * 3) % 16);
+}
+inline double ValueOfCode(int code) {
+  constexpr double kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  return code < 8 ? kValues[code] : -kValues[code - 8];
+}
+
 // A checkpoint in memory.
 class FakeSource : public files::TensorSource {
  public:

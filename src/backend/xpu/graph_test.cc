@@ -20,8 +20,9 @@ using device::MemoryKind;
 using device::ReplayParams;
 using ::testing::HasSubstr;
 
-constexpr int kHeads = 3, kDim = 16, kBlockTokens = 4, kBlocks = 9, kRows = 2, kTableBlocks = 4;
-constexpr int kWidth = 3 * kHeads * kDim;
+constexpr int kGraphHeads = 3, kGraphDim = 16, kBlockTokens = 4, kGraphBlocks = 9, kGraphRows = 2,
+              kTableBlocks = 4;
+constexpr int kGraphWidth = 3 * kGraphHeads * kGraphDim;
 
 // What a step of two sequences, one token each, refreshes.
 struct Step {
@@ -31,10 +32,10 @@ struct Step {
 
 Step MakeStep(ops::TestNoise& noise, int32_t context0, int32_t context1) {
   Step step;
-  for (int i = 0; i < kRows * kWidth; ++i) step.qkv.push_back(noise.Value());
+  for (int i = 0; i < kGraphRows * kGraphWidth; ++i) step.qkv.push_back(noise.Value());
   step.context = {context0, context1};
   std::vector<int32_t> free = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-  for (int s = 0; s < kRows; ++s) {
+  for (int s = 0; s < kGraphRows; ++s) {
     for (int b = 0; b < kTableBlocks; ++b) {
       const bool used = b * kBlockTokens < step.context[s];
       const size_t at = noise.Below(static_cast<int64_t>(free.size()));
@@ -55,29 +56,29 @@ class GraphTest : public XpuTest, public ::testing::WithParamInterface<GraphMech
     Open({.graphs = GetParam(), .cache_folder = TestCache()});
     if (device_->graph_mechanism() != GetParam()) GTEST_SKIP() << "no command buffers here";
     ops::TestNoise noise(5);
-    const size_t cache = size_t{kBlocks} * kHeads * kBlockTokens * kDim;
+    const size_t cache = size_t{kGraphBlocks} * kGraphHeads * kBlockTokens * kGraphDim;
     for (auto* side : {&k_, &v_}) {
       std::vector<float> values(cache);
       for (float& value : values) value = noise.Value();
       *side = Upload(values);
     }
-    std::vector<float> angles(64 * kDim);
+    std::vector<float> angles(64 * kGraphDim);
     for (float& value : angles) value = noise.Value();
     angles_ = Upload(angles);
     start_ = Upload(std::vector<int32_t>{0, 1, 2});
-    qkv_ = Upload(std::vector<float>(kRows * kWidth));
-    positions_ = Upload(std::vector<int32_t>(kRows));
-    slots_ = Upload(std::vector<int32_t>(kRows));
-    context_ = Upload(std::vector<int32_t>(kRows));
-    table_ = Upload(std::vector<int32_t>(kRows * kTableBlocks));
-    q_ = Upload(std::vector<float>(kRows * kHeads * kDim));
-    out_ = Upload(std::vector<float>(kRows * kHeads * kDim));
-    copy_ = Upload(std::vector<float>(kRows * kHeads * kDim));
+    qkv_ = Upload(std::vector<float>(kGraphRows * kGraphWidth));
+    positions_ = Upload(std::vector<int32_t>(kGraphRows));
+    slots_ = Upload(std::vector<int32_t>(kGraphRows));
+    context_ = Upload(std::vector<int32_t>(kGraphRows));
+    table_ = Upload(std::vector<int32_t>(kGraphRows * kTableBlocks));
+    q_ = Upload(std::vector<float>(kGraphRows * kGraphHeads * kGraphDim));
+    out_ = Upload(std::vector<float>(kGraphRows * kGraphHeads * kGraphDim));
+    copy_ = Upload(std::vector<float>(kGraphRows * kGraphHeads * kGraphDim));
     MakeWeight(noise);
   }
 
   void MakeWeight(ops::TestNoise& noise) {
-    linear_ = {.n = kHeads * kDim, .k = kHeads * kDim, .residual = true};
+    linear_ = {.n = kGraphHeads * kGraphDim, .k = kGraphHeads * kGraphDim, .residual = true};
     std::vector<float> rows(static_cast<size_t>(linear_.n * linear_.k));
     for (float& value : rows) value = noise.Value();
     const auto& packing = ops::PackingOf(device_->ops(), "any_f32_linear");
@@ -90,34 +91,37 @@ class GraphTest : public XpuTest, public ::testing::WithParamInterface<GraphMech
 
   // A layer's worth: RoPE and KV write, attention, a linear over its own input, and a copy.
   Status Body(device::Stream& stream) {
-    const ops::KvDesc kv = {DType::kF32, kHeads, kDim, kDim, kBlockTokens};
+    const ops::KvDesc kv = {DType::kF32, kGraphHeads, kGraphDim, kGraphDim, kBlockTokens};
     ops::PagedKv cache;
-    cache.k = ops::Dense(k_.view(), DType::kF32, {kBlocks, kHeads, kBlockTokens, kDim});
-    cache.v = ops::Dense(v_.view(), DType::kF32, {kBlocks, kHeads, kBlockTokens, kDim});
-    const ops::Tensor q = ops::Dense(q_.view(), DType::kF32, {kRows, kHeads * kDim});
-    const ops::Tensor out = ops::Dense(out_.view(), DType::kF32, {kRows, kHeads * kDim});
+    cache.k =
+        ops::Dense(k_.view(), DType::kF32, {kGraphBlocks, kGraphHeads, kBlockTokens, kGraphDim});
+    cache.v =
+        ops::Dense(v_.view(), DType::kF32, {kGraphBlocks, kGraphHeads, kBlockTokens, kGraphDim});
+    const ops::Tensor q = ops::Dense(q_.view(), DType::kF32, {kGraphRows, kGraphHeads * kGraphDim});
+    const ops::Tensor out =
+        ops::Dense(out_.view(), DType::kF32, {kGraphRows, kGraphHeads * kGraphDim});
     const ops::RopeKv::Desc rope = {.form = ops::RopeKvForm::kDecode,
-                                    .q_heads = kHeads,
-                                    .kv_heads = kHeads,
-                                    .head_dim = kDim,
-                                    .rotary_dims = kDim,
+                                    .q_heads = kGraphHeads,
+                                    .kv_heads = kGraphHeads,
+                                    .head_dim = kGraphDim,
+                                    .rotary_dims = kGraphDim,
                                     .kv = kv};
     SLUICE_RETURN_IF_ERROR(
         Run<ops::RopeKv>(stream, rope,
-                         {.qkv = ops::Dense(qkv_.view(), DType::kF32, {kRows, kWidth}),
-                          .positions = ops::Dense(positions_.view(), DType::kI32, {kRows}),
-                          .table = ops::Dense(angles_.view(), DType::kF32, {64, kDim}),
-                          .slots = ops::Dense(slots_.view(), DType::kI32, {kRows}),
+                         {.qkv = ops::Dense(qkv_.view(), DType::kF32, {kGraphRows, kGraphWidth}),
+                          .positions = ops::Dense(positions_.view(), DType::kI32, {kGraphRows}),
+                          .table = ops::Dense(angles_.view(), DType::kF32, {64, kGraphDim}),
+                          .slots = ops::Dense(slots_.view(), DType::kI32, {kGraphRows}),
                           .q_out = q,
                           .kv = cache}));
     const ops::Attention::Desc attention = {
-        .q_heads = kHeads, .kv_heads = kHeads, .head_dim = kDim, .kv = kv};
+        .q_heads = kGraphHeads, .kv_heads = kGraphHeads, .head_dim = kGraphDim, .kv = kv};
     SLUICE_RETURN_IF_ERROR(Run<ops::Attention>(
         stream, attention,
         {.q = q,
-         .query_start = ops::Dense(start_.view(), DType::kI32, {kRows + 1}),
-         .context = ops::Dense(context_.view(), DType::kI32, {kRows}),
-         .block_table = ops::Dense(table_.view(), DType::kI32, {kRows, kTableBlocks}),
+         .query_start = ops::Dense(start_.view(), DType::kI32, {kGraphRows + 1}),
+         .context = ops::Dense(context_.view(), DType::kI32, {kGraphRows}),
+         .block_table = ops::Dense(table_.view(), DType::kI32, {kGraphRows, kTableBlocks}),
          .kv = cache,
          .out = out}));
     SLUICE_RETURN_IF_ERROR(Run<ops::Linear>(

@@ -12,7 +12,7 @@
 namespace sluice::server {
 namespace {
 
-const ModelFacts kModel{"tiny", 1000};
+const ModelFacts kDecider{"tiny", 1000};
 
 class DecisionsTest : public RoutesTest {
  protected:
@@ -93,7 +93,7 @@ TEST_F(DecisionsTest, WhatDoesNotFitIsRefused) {
 
 TEST(DecisionsBodyTest, WhatIsWrongIsNamed) {
   const auto field = [](const std::string& fields) {
-    const auto parsed = ParseDecisions(StrCat("{", fields, "}"), kModel);
+    const auto parsed = ParseDecisions(StrCat("{", fields, "}"), kDecider);
     EXPECT_FALSE(parsed.ok()) << fields;
     return parsed.status().field();
   };

@@ -9,13 +9,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const ModelFacts kModel = {"tiny", 100, {}};
+const ModelFacts kEmbedder = {"tiny", 100, {}};
 
-Result<EmbeddingCall> Parse(const std::string& body) { return ParseEmbeddingCall(body, kModel); }
+Result<EmbeddingCall> ParseEmbedding(const std::string& body) {
+  return ParseEmbeddingCall(body, kEmbedder);
+}
 
 TEST(EmbeddingApi, InputsInFourForms) {
   const auto texts = [](const std::string& input) {
-    return Parse("{\"input\": " + input + "}").value().requests;
+    return ParseEmbedding("{\"input\": " + input + "}").value().requests;
   };
   EXPECT_EQ(std::get<std::string>(texts("\"a\"").at(0).prompt), "a");
   EXPECT_EQ(std::get<std::string>(texts("[\"a\", \"b\"]").at(1).prompt), "b");
@@ -32,13 +34,14 @@ TEST(EmbeddingApi, InputsInFourForms) {
 
 TEST(EmbeddingApi, Options) {
   const EmbeddingCall call =
-      Parse(R"({"input": "a", "model": "tiny", "dimensions": 12, "encoding_format": "base64",
+      ParseEmbedding(
+          R"({"input": "a", "model": "tiny", "dimensions": 12, "encoding_format": "base64",
                 "truncate_prompt_tokens": -1, "user": "me"})")
           .value();
   EXPECT_TRUE(call.base64);
   EXPECT_EQ(call.requests[0].dimensions, 12);
   EXPECT_TRUE(call.requests[0].truncate);
-  EXPECT_TRUE(Parse(R"({"input": "a", "truncate": true})").value().requests[0].truncate);
+  EXPECT_TRUE(ParseEmbedding(R"({"input": "a", "truncate": true})").value().requests[0].truncate);
 }
 
 TEST(EmbeddingApi, WhatIsWrongIsNamed) {
@@ -54,10 +57,10 @@ TEST(EmbeddingApi, WhatIsWrongIsNamed) {
       {R"({"input": "a", "stream": true})", "stream"},
       {R"({"input": "a", "model": "other"})", "other"}};
   for (const auto& [body, message] : cases)
-    EXPECT_THAT(Parse(body).status().message(), HasSubstr(message)) << body;
+    EXPECT_THAT(ParseEmbedding(body).status().message(), HasSubstr(message)) << body;
   std::string many = "{\"input\": [\"a\"";
   for (size_t i = 0; i < kEmbeddingInputsMax; ++i) many += ",\"a\"";
-  EXPECT_THAT(Parse(many + "]}").status().message(), HasSubstr("input has 2049 texts"));
+  EXPECT_THAT(ParseEmbedding(many + "]}").status().message(), HasSubstr("input has 2049 texts"));
 }
 
 TEST(EmbeddingApi, FloatsReadAsTheyWereAndBase64HasTheirBytes) {

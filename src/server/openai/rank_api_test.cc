@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-const ModelFacts kModel = {"tiny", 100, {}};
+const ModelFacts kRankModel = {"tiny", 100, {}};
 
 Usage Tokens(int prompt) {
   Usage usage;
@@ -25,7 +25,8 @@ Usage Tokens(int prompt) {
 
 TEST(RankApi, ADocumentIsATextOrAnObjectThatHasOne) {
   const RankCall call =
-      ParseRerankCall(R"({"query": "q", "documents": ["a", {"text": "b"}], "top_n": 1})", kModel)
+      ParseRerankCall(R"({"query": "q", "documents": ["a", {"text": "b"}], "top_n": 1})",
+                      kRankModel)
           .value();
   EXPECT_THAT(call.texts, ElementsAre("a", "b", "q"));
   EXPECT_THAT(call.pairs, ElementsAre(Pair(2, 0), Pair(2, 1)));
@@ -37,7 +38,7 @@ TEST(RankApi, AQueryIsATextOrAnObject) {
   const RankCall call = ParseRerankCall(
                             R"({"query": {"text": "q"}, "documents": [{"text": "a", "id": "7"}],
                                 "return_embeddings": false})",
-                            kModel)
+                            kRankModel)
                             .value();
   EXPECT_THAT(call.texts, ElementsAre("a", "q"));
 }
@@ -46,7 +47,7 @@ TEST(RankApi, CoheresForm) {
   const RankCall call =
       ParseCohereRerank(R"({"model": "tiny", "query": "q", "documents": ["a", "b"], "top_n": 1,
                             "max_tokens_per_doc": 7, "priority": 3})",
-                        kModel)
+                        kRankModel)
           .value();
   EXPECT_THAT(call.pairs, ElementsAre(Pair(2, 0), Pair(2, 1)));
   EXPECT_TRUE(call.truncate);
@@ -70,7 +71,7 @@ TEST(RankApi, CoheresForm) {
       {R"({"query": "q", "documents": ["a"], "priority": 1000})", "priority"},
       {R"({"query": "q", "documents": ["a"], "return_documents": true})", "return_documents"}};
   for (const auto& [body, message] : cases)
-    EXPECT_THAT(ParseCohereRerank(body, kModel).status().message(), HasSubstr(message)) << body;
+    EXPECT_THAT(ParseCohereRerank(body, kRankModel).status().message(), HasSubstr(message)) << body;
 }
 
 // The fake engine has a token per byte.
@@ -78,7 +79,7 @@ TEST(RankApi, LongDocumentsAreCut) {
   FakeEngine engine;
   RankCall call = ParseCohereRerank(R"({"query": "a query", "documents": ["abcdef", "abc", "ab"],
                             "max_tokens_per_doc": 3})",
-                                    kModel)
+                                    kRankModel)
                       .value();
   ASSERT_TRUE(CutDocuments(engine, false, &call).ok());
   EXPECT_THAT(call.texts, ElementsAre("abc", "abc", "ab", "a query"));
@@ -87,12 +88,13 @@ TEST(RankApi, LongDocumentsAreCut) {
 }
 
 TEST(RankApi, OneTextIsScoredBesideAllOrEachBesideItsOwn) {
-  EXPECT_THAT(ParseScoreCall(R"({"text_1": "q", "text_2": ["a", "b"]})", kModel)->pairs,
+  EXPECT_THAT(ParseScoreCall(R"({"text_1": "q", "text_2": ["a", "b"]})", kRankModel)->pairs,
               ElementsAre(Pair(0, 1), Pair(0, 2)));
-  EXPECT_THAT(ParseScoreCall(R"({"text_1": ["p", "q"], "text_2": ["a", "b"]})", kModel)->pairs,
+  EXPECT_THAT(ParseScoreCall(R"({"text_1": ["p", "q"], "text_2": ["a", "b"]})", kRankModel)->pairs,
               ElementsAre(Pair(0, 2), Pair(1, 3)));
-  EXPECT_THAT(ParseScoreCall(R"({"text_1": ["p", "q"], "text_2": "a"})", kModel).status().message(),
-              HasSubstr("text_1 has 2 texts and text_2 has 1"));
+  EXPECT_THAT(
+      ParseScoreCall(R"({"text_1": ["p", "q"], "text_2": "a"})", kRankModel).status().message(),
+      HasSubstr("text_1 has 2 texts and text_2 has 1"));
 }
 
 TEST(RankApi, WhatIsWrongIsNamed) {
@@ -106,7 +108,7 @@ TEST(RankApi, WhatIsWrongIsNamed) {
       {R"({"query": "q", "documents": ["a"], "top_n": 0})", "top_n"},
       {R"({"query": "q", "documents": ["a"], "rank_fields": []})", "rank_fields"}};
   for (const auto& [body, message] : cases)
-    EXPECT_THAT(ParseRerankCall(body, kModel).status().message(), HasSubstr(message)) << body;
+    EXPECT_THAT(ParseRerankCall(body, kRankModel).status().message(), HasSubstr(message)) << body;
 }
 
 TEST(RankApi, OfAnswersNoAndYesTheShareOfYesIsTheScore) {
@@ -123,7 +125,7 @@ TEST(RankApi, OfAnswersNoAndYesTheShareOfYesIsTheScore) {
 
 TEST(RankApi, TheBestComeFirst) {
   RankCall call =
-      ParseRerankCall(R"({"query": "q", "documents": ["a", "b", "c"], "top_n": 2})", kModel)
+      ParseRerankCall(R"({"query": "q", "documents": ["a", "b", "c"], "top_n": 2})", kRankModel)
           .value();
   const std::vector<double> scores = ScoresOf(call, {{0, 5}, {3, 4}, {2, 0}, {1, 0}});
   EXPECT_THAT(scores, ElementsAre(0, DoubleNear(0.6, 1e-12), 1));
@@ -171,7 +173,7 @@ TEST(RankApi, ATextGetsTheLabelOfTheLargestShare) {
   EXPECT_NEAR(answer["data"][0]["probs"][1].get<double>(), 0.5, 1e-6);
   EXPECT_EQ(answer["data"][0]["num_classes"], 3);
   EXPECT_EQ(answer["data"][1]["label"], "old");
-  EXPECT_THAT(ParseClassifyCall(R"({"input": "a"})", kModel).status().message(),
+  EXPECT_THAT(ParseClassifyCall(R"({"input": "a"})", kRankModel).status().message(),
               HasSubstr("no labels"));
 }
 
