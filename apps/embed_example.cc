@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   sluice::Request request;
   request.prompt = std::string(argv[2]);
   request.max_tokens = 64;
-  request.sampling.temperature = 0;
+  request.sampling = sluice::Greedy(sluice::Sampling{});
 
   std::promise<sluice::Status> done;
   auto id = (*engine)->Submit(std::move(request), [&done](sluice::TextDelta&& delta) {

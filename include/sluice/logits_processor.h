@@ -8,8 +8,8 @@
 // gets are the same. It must not block, since it shares the worker with other answers' texts.
 //
 // Order. It comes before all else that steers an answer: bias, penalties, what holds the answer to
-// a grammar, temperature and filters see the logits that it leaves, and so do log-probs, which are
-// of these. It is called once for each token that is drawn, in the order of the tokens.
+// a grammar, and all that shapes the draw see the logits that it leaves, and so do log-probs, which
+// are of these. It is called once for each token that is drawn, in the order of the tokens.
 //
 // Errors. One that throws, or leaves NaN, +inf or nothing but -inf, ends its request alone: the
 // last event has FinishReason::kError and a sentence with the field "logits_processor". Submit

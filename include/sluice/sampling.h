@@ -19,10 +19,18 @@ struct SamplingField {
   double otherwise = 0;    // where neither the request nor the model says more: OpenAI's default
   bool in_model = false;   // a model's generation_config.json may set it, by the same name
   std::string_view gguf;   // its key in a GGUF file, or none
-  std::string_view alias;  // another JSON name, as llama.cpp spells it, or none
+  std::string_view alias;  // another JSON name, as llama.cpp spells it, or none; a flag's, too
+  std::string_view flag_alias;             // another name of the flag alone, likewise
   std::string_view flag_help;              // without it the terminal's commands have no such flag
   std::optional<double> terminal_default;  // what those take instead of `otherwise`
+  std::optional<double> neutral_to;        // values up to this one change no draw by lot, either
+  bool in_response = false;                // OpenAI's Response object repeats what was asked for
 };
+
+// Whether a value leaves the lot as the softmax of the logits has it, or draws none.
+constexpr bool IsNeutral(const SamplingField& field, double value) {
+  return value == field.otherwise || (field.neutral_to && value <= *field.neutral_to);
+}
 
 // What a request asks for, what a model itself says, or what a command was given. Unset values take
 // the model's generation_config, then OpenAI's defaults.
@@ -54,22 +62,27 @@ inline constexpr SamplingField kTemperature = {.name = "temperature",
                                                .otherwise = 1,
                                                .in_model = true,
                                                .gguf = "general.sampling.temp",
+                                               .flag_alias = "temp",
                                                .flag_help = "0: greedy",
-                                               .terminal_default = 0.7};
+                                               .terminal_default = 0.7,
+                                               .neutral_to = 0,
+                                               .in_response = true};
 inline constexpr SamplingField kTopP = {.name = "top_p",
                                         .range = {0, 1, /*above_low=*/true},
                                         .otherwise = 1,
                                         .in_model = true,
                                         .gguf = "general.sampling.top_p",
                                         .flag_help = "draw from the likeliest tokens of this sum",
-                                        .terminal_default = 0.95};
+                                        .terminal_default = 0.95,
+                                        .in_response = true};
 inline constexpr SamplingField kTopK = {.name = "top_k",
                                         .range = kAnyInt,
                                         .otherwise = 0,
                                         .in_model = true,
                                         .gguf = "general.sampling.top_k",
                                         .flag_help = "draw from so many tokens; 0: from all",
-                                        .terminal_default = 40};
+                                        .terminal_default = 40,
+                                        .neutral_to = 0};
 inline constexpr SamplingField kMinP = {
     .name = "min_p",
     .range = {0, 1},
@@ -89,13 +102,17 @@ inline constexpr SamplingField kPresencePenalty = {.name = "presence_penalty", .
 inline constexpr SamplingField kFrequencyPenalty = {.name = "frequency_penalty", .range = {-2, 2}};
 inline constexpr SamplingField kNoRepeatNgram = {.name = "no_repeat_ngram_size",
                                                  .range = {0, 1024}};
+// Any of 64 bits. It steers no distribution: it is which of its draws comes.
+inline constexpr SamplingField kSeed = {
+    .name = "seed", .range = {0, 18446744073709551615.0}, .flag_help = "for the same answer again"};
 
 }  // namespace sampling_fields
 
-// Calls visit(field, value of that field in each struct...) for those that the kernels read in a
-// row. The structs are Sampling, batch::SamplingParams and ops::SampleRow.
+namespace internal {
+
+// What shapes a draw within the kernels.
 template <class Visitor, class... Structs>
-void ForEachRowField(Visitor&& visit, Structs&&... structs) {
+void ForEachShape(Visitor&& visit, Structs&&... structs) {
   visit(sampling_fields::kTemperature, structs.temperature...);
   visit(sampling_fields::kTopP, structs.top_p...);
   visit(sampling_fields::kTopK, structs.top_k...);
@@ -105,11 +122,35 @@ void ForEachRowField(Visitor&& visit, Structs&&... structs) {
   visit(sampling_fields::kFrequencyPenalty, structs.frequency_penalty...);
 }
 
-// The same for all fields; those beyond ForEachRowField's reach the kernels as edits of logits.
+}  // namespace internal
+
+// Calls visit(field, value of that field in each struct...) for those that the kernels read in a
+// row. The structs are Sampling, batch::SamplingParams and ops::SampleRow.
+template <class Visitor, class... Structs>
+void ForEachRowField(Visitor&& visit, Structs&&... structs) {
+  internal::ForEachShape(visit, structs...);
+  visit(sampling_fields::kSeed, structs.seed...);
+}
+
+// The same for all that shape a draw; those that are no row's reach the kernels as edits of logits.
 template <class Visitor, class... Structs>
 void ForEachSamplingField(Visitor&& visit, Structs&&... structs) {
-  ForEachRowField(visit, structs...);
+  internal::ForEachShape(visit, structs...);
   visit(sampling_fields::kNoRepeatNgram, structs.no_repeat_ngram...);
+}
+
+// The same for all that a request says by one number.
+template <class Visitor, class... Structs>
+void ForEachRequestField(Visitor&& visit, Structs&&... structs) {
+  ForEachSamplingField(visit, structs...);
+  visit(sampling_fields::kSeed, structs.seed...);
+}
+
+// One of the structs of ForEachRowField, made to draw the likeliest tokens.
+template <class Struct>
+[[nodiscard]] Struct Greedy(Struct made) {
+  made.temperature = 0;
+  return made;
 }
 
 }  // namespace sluice

@@ -208,7 +208,7 @@ class Bench {
     request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;
     request.ignore_eos = true;
-    request.sampling.temperature = 0;
+    request.sampling = Greedy(Sampling{});
     auto id = engine_.Submit(std::move(request), [this, index](TextDelta&& delta) {
       const bool taken = events_.TryPush({.index = index,
                                           .tokens = static_cast<int>(delta.tokens.size()),

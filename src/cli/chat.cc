@@ -34,11 +34,16 @@ constexpr const char* kNewOne = "; /reset begins a new conversation";
 constexpr const char* kEnds = "Ctrl-D or /bye ends.\n";
 constexpr const char* kHelp =
     "/reset forgets the conversation, /retry draws the last answer again, /edit changes the last\n"
-    "question, /system TEXT sets the system message, /set NAME VALUE the sampling (temperature,\n"
-    "max_tokens, seed ...), /file PATH [TEXT] asks with a file's text, /save and /load PATH keep\n"
-    "a conversation, /stats shows the speed of the last answer, /bye ends.\n"
+    "question, /system TEXT sets the system message, /set NAME VALUE how answers are drawn, /file\n"
+    "PATH [TEXT] asks with a file's text, /save and /load PATH keep a conversation, /stats shows\n"
+    "the speed of the last answer, /bye ends.\n"
     "Alt-Enter or three quotes write more lines, Ctrl-R looks through what was asked before.\n"
     "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
+
+int Columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
 
 // An answer as a terminal shows it: what the terminal would obey is visible, Markdown has colours
 // and lines end between words.
@@ -51,10 +56,6 @@ class Shown {
   }
 
  private:
-  static int Columns() {
-    winsize size{};
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-  }
   void Write(std::string_view text) {
     PrintColored(wrap_.Add(has_colors_ ? color_.Add(text) : text, Columns()));
   }
@@ -190,7 +191,11 @@ class Chat {
               << "\n";
   }
 
-  void Help(const std::string&) { std::cout << kHelp; }
+  void Help(const std::string&) {
+    WordWrap wrap;
+    const std::string names = StrCat("/set takes ", Conversation::NamesToSet(), ".\n");
+    std::cout << kHelp << wrap.Add(names, Columns()) << wrap.Finish(Columns());
+  }
   void Bye(const std::string&) { over_ = true; }
   void Reset(const std::string&) { conversation_.Reset(); }
   void Stats(const std::string&) { std::cout << last_speed_ << "\n"; }

@@ -122,20 +122,11 @@ Status Conversation::Set(const std::string& name, const std::string& value) {
     max_tokens_ = tokens;
     return OkStatus();
   }
-  if (name == "seed") {
-    uint64_t seed = 0;
-    SLUICE_RETURN_IF_ERROR(Parse(name, value, &seed));
-    asked_.seed = seed;
-    return OkStatus();
-  }
   Status status =
-      InvalidArgument(StrCat("there is no \"", name, "\" to set; there are max_tokens, seed"));
-  bool found = false;
-  ForEachSamplingField(
+      InvalidArgument(StrCat("there is no \"", name, "\" to set; there are ", NamesToSet()));
+  ForEachRequestField(
       [&](const SamplingField& field, auto& setting) {
-        if (!found) status = Status(status.code(), StrCat(status.message(), ", ", field.name));
         if (field.name != name) return;
-        found = true;
         typename std::remove_reference_t<decltype(setting)>::value_type number = 0;
         status = Parse(name, value, &number);
         if (status.ok()) status = CheckRange(name, static_cast<double>(number), field.range);
@@ -143,6 +134,14 @@ Status Conversation::Set(const std::string& name, const std::string& value) {
       },
       asked_);
   return status;
+}
+
+std::string Conversation::NamesToSet() {
+  std::string names = "max_tokens";
+  ForEachRequestField(
+      [&names](const SamplingField& field, const auto&) { names += StrCat(", ", field.name); },
+      Sampling{});
+  return names;
 }
 
 std::string Conversation::Saved() const { return DumpJson(messages_) + "\n"; }

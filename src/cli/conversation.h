@@ -28,9 +28,10 @@ class Conversation {
   void SetSystem(const std::string& text);
   // Takes the last turn back and gives its question; empty: there is none.
   std::string TakeBack();
-  // A field of sluice/sampling.h, "seed" or "max_tokens". kInvalidArgument for another name, and
-  // for a value out of range.
+  // A field of sluice/sampling.h or "max_tokens". kInvalidArgument for another name, and for a
+  // value out of range.
   Status Set(const std::string& name, const std::string& value);
+  static std::string NamesToSet();  // with commas between them
 
   // The messages as JSON, and back. kInvalidArgument for what is no conversation.
   std::string Saved() const;

@@ -46,11 +46,11 @@ Result<RunResult> RunRequest(Engine& engine, Request request,
     for (TokenInfo& token : delta->tokens) result.tokens.push_back(std::move(token));
     for (TokenInfo& token : delta->prompt_tokens) result.prompt_tokens.push_back(std::move(token));
     if (!delta->last) continue;
-    result.finish = delta->finish;
-    result.usage = delta->usage;
-    result.seed = delta->seed;
     if (!delta->error.ok()) return delta->error;
-    return result;
+    delta->text = std::move(result.text);
+    delta->tokens = std::move(result.tokens);
+    delta->prompt_tokens = std::move(result.prompt_tokens);
+    return *std::move(delta);
   }
 }
 

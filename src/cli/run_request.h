@@ -10,14 +10,8 @@
 
 namespace sluice::cli {
 
-struct RunResult {
-  std::string text;
-  std::vector<TokenInfo> tokens;
-  std::vector<TokenInfo> prompt_tokens;
-  FinishReason finish = FinishReason::kNone;
-  Usage usage;
-  uint64_t seed = 0;
-};
+// The last event of a request, with the text and the tokens of all its events.
+using RunResult = TextDelta;
 
 // The most events that `requests` requests at a time can have waiting: one per token and one for
 // the end of each.

@@ -12,12 +12,12 @@
 namespace sluice::cli {
 namespace {
 
+constexpr const char* kSamplingGroup = "Sampling options";
+
 // Declares the flag of a field.
 template <class Number>
 void Add(CLI::App& app, const SamplingField& field, std::optional<Number>& value) {
   constexpr bool kWhole = std::is_same_v<Number, int>;
-  std::string flag = StrCat("--", field.name);
-  std::replace(flag.begin(), flag.end(), '_', '-');
   limits::Range range = field.range;
   // What lies below switches the field off, as 0 does, and is more likely a mistake.
   if (kWhole) range.low = std::max(range.low, 0.0);
@@ -28,22 +28,32 @@ void Add(CLI::App& app, const SamplingField& field, std::optional<Number>& value
   };
   const std::string bounds =
       kWhole ? "INT >= 0" : StrCat("FLOAT in [", range.low, " - ", range.high, "]");
-  app.add_option(flag, value,
+  app.add_option(FlagOf(field.name), value,
                  StrCat(field.flag_help, "; default: the model's, or ",
                         field.terminal_default.value_or(field.otherwise)))
       ->check(check, bounds)
-      ->group("Sampling options");
+      ->group(kSamplingGroup);
+}
+
+// Of the seed, which no model says and of which any is right.
+void Add(CLI::App& app, const SamplingField& field, std::optional<uint64_t>& value) {
+  app.add_option(FlagOf(field.name), value, std::string(field.flag_help))->group(kSamplingGroup);
 }
 
 }  // namespace
 
+std::string FlagOf(std::string_view name) {
+  std::string flag = StrCat("--", name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
 void AddSamplingOptions(CLI::App& app, Sampling* sampling) {
-  ForEachSamplingField(
+  ForEachRequestField(
       [&app](const SamplingField& field, auto& value) {
         if (!field.flag_help.empty()) Add(app, field, value);
       },
       *sampling);
-  app.add_option("--seed", sampling->seed, "for the same answer again")->group("Sampling options");
 }
 
 Sampling WithTerminalDefaults(Sampling asked, const Sampling& model) {

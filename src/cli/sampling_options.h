@@ -4,13 +4,17 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <string>
+#include <string_view>
 
 #include "sluice/engine.h"
 
 namespace sluice::cli {
 
-// Declares the flags of sluice/sampling.h and --seed on `app`; a flag that is not given leaves its
-// field unset.
+// How a flag is spelled that sets the field of this name: "--top-k".
+std::string FlagOf(std::string_view name);
+
+// Declares the flags of sluice/sampling.h on `app`; one that is not given leaves its field unset.
 void AddSamplingOptions(CLI::App& app, Sampling* sampling);
 
 // `asked` with these commands' defaults in the fields that neither it nor `model` (EngineInfo's

@@ -3,9 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/str_cat.h"
+#include "cli/sampling_options.h"
+#include "sluice/sampling.h"
 
 namespace sluice::cli {
 namespace {
@@ -21,10 +24,8 @@ constexpr Spelling kTaken[] = {
     {"-c", "--max-model-len"},
     {"--ctx-size", "--max-model-len"},
     {"-t", "--threads"},
-    {"--temp", "--temperature"},
     {"--n-predict", "--max-tokens"},
     {"--predict", "--max-tokens"},
-    {"--repeat-penalty", "--repetition-penalty"},
     {"-np", "--max-num-seqs"},
     {"--parallel", "--max-num-seqs"},
     {"-s", "--seed"},
@@ -85,6 +86,22 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// A flag of the same meaning, or nothing; those that set a sampling field are in its table.
+std::optional<std::string> OwnSpelling(std::string_view flag) {
+  for (const Spelling& one : kTaken) {
+    if (one.other == flag) return std::string(one.own);
+  }
+  std::optional<std::string> own;
+  ForEachSamplingField(
+      [&](const SamplingField& field, const auto&) {
+        for (const std::string_view alias : {field.alias, field.flag_alias}) {
+          if (!alias.empty() && flag == FlagOf(alias)) own = FlagOf(field.name);
+        }
+      },
+      Sampling{});
+  return own;
+}
+
 bool Has(const CLI::App& command, const std::string& flag) {
   return command.get_option_no_throw(flag) != nullptr;
 }
@@ -112,17 +129,16 @@ std::vector<std::string> Translated(const std::vector<std::string>& arguments,
     }
     const std::string flag = word.substr(0, word.find('='));
     const std::string value = word.substr(flag.size());  // "=VALUE" or nothing
-    const auto found = std::find_if(std::begin(kTaken), std::end(kTaken),
-                                    [&](const Spelling& one) { return one.other == flag; });
+    const std::optional<std::string> own = OwnSpelling(flag);
     const bool value_before =
         i > 0 && Has(command, arguments[i - 1]) &&
         command.get_option_no_throw(arguments[i - 1])->get_items_expected_min() > 0;
-    if (found == std::end(kTaken) || Has(command, flag) || value_before) {
+    if (!own || Has(command, flag) || value_before) {
       out.push_back(word);
-    } else if (found->own.empty()) {
+    } else if (own->empty()) {
       if (!value.empty()) out.push_back(value.substr(1));
-    } else if (Has(command, std::string(found->own))) {
-      out.push_back(StrCat(found->own, value));
+    } else if (Has(command, *own)) {
+      out.push_back(StrCat(*own, value));
     } else {
       out.push_back(word);
     }

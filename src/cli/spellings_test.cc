@@ -28,6 +28,12 @@ TEST_F(SpellingsTest, LlamaCppsNamesAreTaken) {
   EXPECT_EQ(Own({"--model=a.gguf", "--ctx-size=4096"}), (Words{"a.gguf", "--max-model-len=4096"}));
 }
 
+TEST_F(SpellingsTest, ThoseOfSamplingStandInItsTable) {
+  app_.add_option("--repetition-penalty", text_);
+  EXPECT_EQ(Own({"--repeat-penalty=1.1"}), (Words{"--repetition-penalty=1.1"}));
+  EXPECT_EQ(Own({"--temp=1", "--temp-"}), (Words{"--temperature=1", "--temp-"}));
+}
+
 TEST_F(SpellingsTest, SoAreTheNamesOfFilesForTls) {
   app_.add_option("--tls-cert,--tls-key", text_);
   EXPECT_EQ(Own({"--ssl-cert-file", "a", "--ssl-keyfile=b"}),

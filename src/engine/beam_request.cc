@@ -25,10 +25,7 @@ Status RefuseField(std::string_view field, std::string_view why) {
 Status CheckBeamSampling(const Sampling& sampling) {
   Status status;
   const auto check = [&status](const SamplingField& field, const auto& value) {
-    if (!status.ok() || !value) return;
-    const bool greedy = field.name == sampling_fields::kTemperature.name && *value == 0;
-    const bool off = field.name == sampling_fields::kTopK.name && *value <= 0;
-    if (greedy || off || *value == field.otherwise) return;
+    if (!status.ok() || !value || IsNeutral(field, *value)) return;
     status = RefuseField(field.name, "takes the likeliest tokens by the model's own log-probs");
   };
   ForEachSamplingField(check, sampling);
@@ -119,10 +116,9 @@ Status SearchBeams(const Request& request, int longest, schedule::SequenceSpec* 
                " at most: send a smaller beam_width or fewer stop_token_ids"),
         "beam_width");
   }
-  spec->sampling = {.temperature = 0.0f,
-                    .seed = spec->sampling.seed,
-                    .top_logprobs = std::max(seen, beams.asked.top_logprobs),
-                    .prompt_top_logprobs = spec->sampling.prompt_top_logprobs};
+  spec->sampling =
+      Greedy(batch::SamplingParams{.top_logprobs = std::max(seen, beams.asked.top_logprobs),
+                                   .prompt_top_logprobs = spec->sampling.prompt_top_logprobs});
   spec->device_drafts = 0;
   spec->quoted = nullptr;
   if (!request.max_tokens) {

@@ -405,7 +405,7 @@ Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
     const auto bits = Philox(
         seed_, {static_cast<uint32_t>(state->id), static_cast<uint32_t>(state->id >> 32), 0, 0});
     const uint64_t drawn = ((static_cast<uint64_t>(bits[0]) << 32) | bits[1]) >> 11;
-    state->seed = request.sampling.seed.value_or(drawn);
+    state->blank.seed = request.sampling.seed.emplace(request.sampling.seed.value_or(drawn));
     unhanded_tokens_ += state->least_tokens;
     state->request = std::move(request);
     NoteTime(&Timeline::submitted_us, state->submitted_us, state->request.timeline.get());

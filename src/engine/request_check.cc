@@ -3,6 +3,7 @@
 #include <array>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
@@ -229,22 +230,22 @@ Status CheckOptions(EngineOptions options) {
 
 Sampling SamplingOf(const files::GenerationDefaults& defaults) {
   Sampling sampling = defaults.sampling;
-  if (defaults.do_sample && !*defaults.do_sample) sampling.temperature = 0;
-  return sampling;
+  return defaults.do_sample && !*defaults.do_sample ? Greedy(std::move(sampling)) : sampling;
 }
 
 batch::SamplingParams ResolveSampling(const Request& request,
-                                      const files::GenerationDefaults& defaults, uint64_t seed) {
+                                      const files::GenerationDefaults& defaults) {
   const Sampling& asked = request.sampling;
   batch::SamplingParams params;
-  ForEachSamplingField(
+  ForEachRequestField(
       [](const SamplingField& field, const auto& first, const auto& second, auto& value) {
         using Value = std::remove_reference_t<decltype(value)>;
-        value = static_cast<Value>(first ? *first : second ? *second : field.otherwise);
+        value = first    ? static_cast<Value>(*first)
+                : second ? static_cast<Value>(*second)
+                         : static_cast<Value>(field.otherwise);
       },
       asked, SamplingOf(defaults), params);
   params.min_tokens = request.min_tokens;
-  params.seed = asked.seed.value_or(seed);
   params.top_logprobs = request.logprobs.value_or(-1);
   params.distribution = request.all_logprobs;
   params.prompt_top_logprobs = request.prompt_logprobs.value_or(request.prompt_loss ? 0 : -1);

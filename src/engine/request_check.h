@@ -27,10 +27,10 @@ Status CheckAllLogprobs(const Request& request, int vocab, int longest,
 // whatever stands beside it.
 Sampling SamplingOf(const files::GenerationDefaults& defaults);
 
-// The sampling of choice 0, with the model's defaults filled in and `seed` where the request has
-// none. REQUIRES: CheckRequest passed.
+// The sampling of choice 0, with the model's defaults filled in. REQUIRES: CheckRequest passed, and
+// the request has a seed.
 batch::SamplingParams ResolveSampling(const Request& request,
-                                      const files::GenerationDefaults& defaults, uint64_t seed);
+                                      const files::GenerationDefaults& defaults);
 
 // kInvalidArgument with the flag's name when a number is outside its declared range.
 Status CheckOptions(EngineOptions options);

@@ -121,15 +121,32 @@ TEST(CheckRequest, ChoicesHaveLimits) {
   EXPECT_TRUE(refused(many));
 }
 
+TEST(SamplingFields, SomeValuesChangeNoDraw) {
+  using namespace sampling_fields;
+  for (const double value : {-2.0, 0.0}) EXPECT_TRUE(IsNeutral(kTopK, value)) << value;
+  EXPECT_FALSE(IsNeutral(kTopK, 1));
+  for (const double value : {0.0, 1.0}) EXPECT_TRUE(IsNeutral(kTemperature, value)) << value;
+  EXPECT_FALSE(IsNeutral(kTemperature, 0.5));
+  EXPECT_TRUE(IsNeutral(kPresencePenalty, 0));
+  EXPECT_FALSE(IsNeutral(kPresencePenalty, -1));
+}
+
+TEST(SamplingFields, GreedyIsGreedyInEveryStruct) {
+  EXPECT_EQ(Greedy(Sampling{.top_p = 0.5}).temperature, 0.0);
+  EXPECT_EQ(Greedy(Sampling{.top_p = 0.5}).top_p, 0.5);
+  EXPECT_TRUE(Greedy(batch::SamplingParams{}).greedy());
+}
+
 TEST(ResolveSampling, TheRequestComesBeforeTheModelAndTheModelBeforeOpenAi) {
   Request request;
   files::GenerationDefaults defaults;
-  batch::SamplingParams params = ResolveSampling(request, defaults, 7);
+  request.sampling.seed = std::numeric_limits<uint64_t>::max();
+  batch::SamplingParams params = ResolveSampling(request, defaults);
   EXPECT_EQ(params.temperature, 1.0f);
   EXPECT_EQ(params.top_k, 0);
   EXPECT_EQ(params.top_p, 1.0f);
   EXPECT_EQ(params.repetition_penalty, 1.0f);
-  EXPECT_EQ(params.seed, 7u);
+  EXPECT_EQ(params.seed, std::numeric_limits<uint64_t>::max());
   EXPECT_EQ(params.top_logprobs, -1);
   EXPECT_EQ(params.prompt_top_logprobs, -1);
   defaults.sampling.temperature = 0.6f;
@@ -137,7 +154,7 @@ TEST(ResolveSampling, TheRequestComesBeforeTheModelAndTheModelBeforeOpenAi) {
   defaults.sampling.top_p = 0.95f;
   defaults.sampling.min_p = 0.1f;
   defaults.sampling.repetition_penalty = 1.05f;
-  params = ResolveSampling(request, defaults, 7);
+  params = ResolveSampling(request, defaults);
   EXPECT_EQ(params.temperature, 0.6f);
   EXPECT_EQ(params.top_k, 20);
   EXPECT_EQ(params.top_p, 0.95f);
@@ -148,7 +165,7 @@ TEST(ResolveSampling, TheRequestComesBeforeTheModelAndTheModelBeforeOpenAi) {
   request.sampling.top_p = 1;
   request.sampling.seed = 9;
   request.prompt_loss = true;
-  params = ResolveSampling(request, defaults, 7);
+  params = ResolveSampling(request, defaults);
   EXPECT_EQ(params.temperature, 0.25f);
   EXPECT_EQ(params.top_k, 0);
   EXPECT_EQ(params.top_p, 1.0f);
@@ -161,9 +178,9 @@ TEST(ResolveSampling, AModelThatSaysNotToSampleIsGreedyUnlessAsked) {
   files::GenerationDefaults defaults;
   defaults.do_sample = false;
   defaults.sampling.temperature = 0.6f;
-  EXPECT_EQ(ResolveSampling(request, defaults, 1).temperature, 0.0f);
+  EXPECT_EQ(ResolveSampling(request, defaults).temperature, 0.0f);
   request.sampling.temperature = 0.5;
-  EXPECT_EQ(ResolveSampling(request, defaults, 1).temperature, 0.5f);
+  EXPECT_EQ(ResolveSampling(request, defaults).temperature, 0.5f);
 }
 
 TEST(SamplingOf, SaysWhatTheModelSaysAndNothingElse) {

@@ -40,7 +40,7 @@ struct RequestState {
   RequestId id = 0;
   Request request;
   Sink sink;
-  uint64_t seed = 0;
+  TextDelta blank;  // what each of its events begins as
   int64_t submitted_us = 0;
 
   std::atomic<bool> cancelled = false;

@@ -193,11 +193,10 @@ void TextWorkers::Abandon(RequestState* request, const Status& why) {
     context_.stop(request->id, static_cast<int>(i));
   }
   request->unfinished = 0;
-  TextDelta delta;
+  TextDelta delta = request->blank;
   delta.finish = FinishReason::kError;
   delta.last = true;
   delta.error = why;
-  delta.seed = request->seed;
   delta.usage = request->usage;
   NoteTime(&Timeline::ended_us, NowMicros(), request->request.timeline.get());
   request->sink(std::move(delta));
@@ -223,11 +222,10 @@ void TextWorkers::EndUnstarted(const std::shared_ptr<RequestState>& request, con
   const bool cancelled = status.code() == StatusCode::kCancelled;
   const int events = cancelled ? request->request.n : 1;
   for (int choice = 0; choice < events; ++choice) {
-    TextDelta delta;
+    TextDelta delta = request->blank;
     delta.choice = choice;
     delta.finish = cancelled ? FinishReason::kCancelled : FinishReason::kError;
     if (!cancelled) delta.error = status;
-    delta.seed = request->seed;
     delta.usage = request->usage;
     if (choice + 1 == events) EndRequest(request.get(), &delta, NowMicros());
     request->sink(std::move(delta));
@@ -272,7 +270,7 @@ Result<std::vector<schedule::SequenceSpec>> TextWorkers::MakeSequences(RequestSt
     schedule::SequenceSpec spec;
     spec.id = SequenceOf(state->id, choice);
     spec.prompt = state->prompt;
-    spec.sampling = ResolveSampling(request, context_.defaults, state->seed);
+    spec.sampling = ResolveSampling(request, context_.defaults);
     spec.sampling.choice = choice;
     spec.no_overlap = spec.sampling.no_repeat_ngram > 0;  // which looks through all tokens so far
     SetSteering(*state, &spec);
@@ -502,10 +500,9 @@ void TextWorkers::Apply(const UpdateBatch& batch, const ChoiceUpdate& update) {
   RequestState& request = *update.request;
   ChoiceState& choice = request.choices[update.choice];
   if (choice.finished) return;  // what was drawn after a stop string was found
-  TextDelta delta;
+  TextDelta delta = request.blank;
   delta.choice = update.choice;
   delta.at_us = update.now_us;
-  delta.seed = request.seed;
   if (const UpdateDetails* details = batch.DetailsOf(update)) {
     if (request.admitted_us == 0 && details->admitted_us > 0) {
       request.admitted_us = details->admitted_us;

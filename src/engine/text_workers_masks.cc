@@ -45,7 +45,7 @@ bool TextWorkers::MayHoldThinking(const RequestState& state) const {
   const text::ThinkTags* const tags = context_.output->think_tags();
   if (tags == nullptr || !request.parsing.reasoning || request.beams.on()) return false;
   // What must not be repeated may be the tag.
-  if (ResolveSampling(request, context_.defaults, state.seed).no_repeat_ngram > 0) return false;
+  if (ResolveSampling(request, context_.defaults).no_repeat_ngram > 0) return false;
   return request.logits_processor == nullptr &&
          !context_.constraints->Thinking(tags->begin, tags->end)->end_ids().empty();
 }

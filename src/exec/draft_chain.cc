@@ -4,6 +4,7 @@
 
 #include "device/alignment.h"
 #include "ops/sample_row.h"
+#include "sluice/sampling.h"
 
 namespace sluice::exec {
 namespace {
@@ -107,7 +108,7 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
 // What never changes: rows that take the likeliest token, each row's number, zeros, and ids.
 Status DraftChain::Fill(device::Device& device) {
   const auto count = static_cast<size_t>(sequences_);
-  const std::vector<ops::SampleRow> rows(count, ops::SampleRow{.temperature = 0.0f});
+  const std::vector<ops::SampleRow> rows(count, Greedy(ops::SampleRow{}));
   std::vector<int32_t> numbers(static_cast<size_t>(buffers_.every_row.dims[0]));
   std::iota(numbers.begin(), numbers.end(), 0);
   const std::vector<int32_t> zeros(count + 1);

@@ -10,6 +10,7 @@
 #include "base/str_cat.h"
 #include "exec/call_timer.h"
 #include "exec/local_runner.h"
+#include "sluice/sampling.h"
 
 namespace sluice::exec {
 namespace {
@@ -145,7 +146,7 @@ batch::BatchPlan KernelProfiler::PlanOf(const std::vector<Piece>& pieces) {
       if (piece.first == 0) {
         batch::SlotStart& start = plan.starts.emplace_back();
         start.slot = piece.slot;
-        start.sampling.temperature = 0;
+        start.sampling = Greedy(batch::SamplingParams{});
         start.prompt_tokens = piece.prompt;
         start.history = RandomTokens(sequence, 0, piece.prompt, vocab);
       }

@@ -61,7 +61,7 @@ inline bool Rejects(const SampleRow& row, int64_t vocab) {
 // q of a row that rejects.
 class Proposal {
  public:
-  // `total(logits, n, largest, temperature)` is the sum of their weights, for n > 0 logits with the
+  // `total(logits, n, largest, divisor)` is the sum of their weights, for n > 0 logits with the
   // largest one `largest`; `scan(logits, n)` has that as .max, and .degenerate.
   template <class Scan, class Total>
   Proposal(const Sample::Args& args, const SampleRow& row, const Scan& scan, const Total& total)
@@ -74,9 +74,10 @@ class Proposal {
     logits_ = logits;
     count_ = count;
     max_ = seen.max;
-    scale_ = WeightScale(row.temperature);
+    const float divisor = LogitDivisor(row);
+    scale_ = WeightScale(divisor);
     if (!args.guess_of.empty()) guess_of_ = args.guess_of.ptr<int32_t>();
-    shares_ = Shares(ToSteps(total(logits, count, max_, row.temperature)));
+    shares_ = Shares(ToSteps(total(logits, count, max_, divisor)));
   }
 
   // The probability of an id of the model's vocabulary.

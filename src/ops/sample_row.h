@@ -59,6 +59,20 @@ struct SampleRow {
   constexpr bool greedy() const { return temperature == 0.0f || top_k == 1; }
 };
 
+// The row by which a draft for `row` is drawn: from all of the softmax of its logits, which
+// Args::guesses then are. A greedy one takes the likeliest.
+constexpr SampleRow Unfiltered(SampleRow row) {
+  const SampleRow none;
+  if (row.greedy()) row.temperature = 0.0f;
+  row.top_k = none.top_k;
+  row.top_p = none.top_p;
+  row.min_p = none.min_p;
+  row.repetition_penalty = none.repetition_penalty;
+  row.presence_penalty = none.presence_penalty;
+  row.frequency_penalty = none.frequency_penalty;
+  return row;
+}
+
 struct SampleOutput {
   int32_t token = 0;
   bool degenerate = false;

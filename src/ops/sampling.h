@@ -1,5 +1,5 @@
 // Sampling: rows of logits to tokens. One stage order everywhere: bias, penalties, masks,
-// temperature, softmax, top-k, renormalise, top-p, min-p, draw. Each row depends on itself alone.
+// softmax, top-k, renormalise, top-p, min-p, draw. Each row depends on itself alone.
 // The draw walks the kept tokens by ascending id. The arithmetic is that of ops/sampling_rules.h,
 // so implementations agree to the bit.
 //

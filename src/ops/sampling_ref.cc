@@ -37,12 +37,13 @@ RowScan Scan(std::span<const float> logits) {
   return scan;
 }
 
-// The weights of one row at one temperature. REQUIRES: `largest` is the largest logit and finite.
+// The weights of one row's logits over one divisor. REQUIRES: `largest` is the largest logit and
+// finite.
 struct Weights {
-  Weights(std::span<const float> row, float largest, float temperature)
+  Weights(std::span<const float> row, float largest, float divisor)
       : logits(row),
         max(largest),
-        scale(WeightScale(temperature)),
+        scale(WeightScale(divisor)),
         grid(WeightGrid(static_cast<int64_t>(row.size()))) {}
 
   float x(int64_t id) const { return (logits[id] - max) * scale; }
@@ -143,8 +144,8 @@ int32_t Verify(const Sample::Args& args, const SampleRow& params, const Weights&
   };
   const Proposal proposal(
       args, params, [&](const float* logits, int64_t n) { return Scan(row(logits, n)); },
-      [&](const float* logits, int64_t n, float max, float temperature) {
-        return Weights(row(logits, n), max, temperature).Total();
+      [&](const float* logits, int64_t n, float max, float divisor) {
+        return Weights(row(logits, n), max, divisor).Total();
       });
   const double steps = StepsPerWeight(static_cast<int64_t>(weight.logits.size()));
   const auto in_steps = [&](int32_t id) { return static_cast<uint64_t>(weight(id) * steps); };
@@ -173,7 +174,7 @@ void ReportFiltered(const Sample::Args& args, const SampleRow& params, const Wei
   const double log_total = std::log(total);
   for (const int32_t id : kept) {
     if (weight(id) == 0.0) continue;
-    distribution[id] = LogProb(weight.logits[id], weight.max, params.temperature, log_total);
+    distribution[id] = LogProb(weight.logits[id], weight.max, LogitDivisor(params), log_total);
   }
 }
 
@@ -223,7 +224,8 @@ void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
     output->degenerate = true;
     return;
   }
-  const Weights weight(logits, *best, params.temperature);
+  const float divisor = LogitDivisor(params);
+  const Weights weight(logits, *best, divisor);
   output->token = static_cast<int32_t>(best - logits.begin());
   if (!greedy) {
     output->token =
@@ -232,9 +234,8 @@ void DrawToken(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
     Distribution(args, params)[output->token] = 0.0f;
   }
   if (wants_logprob) {
-    const float temperature = params.temperature == 0.0f ? 1.0f : params.temperature;
     output->processed_logprob =
-        LogProb(logits[output->token], *best, temperature, std::log(weight.Total()));
+        LogProb(logits[output->token], *best, divisor, std::log(weight.Total()));
   }
 }
 

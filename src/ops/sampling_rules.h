@@ -1,7 +1,7 @@
 // The arithmetic of sampling, the same in every implementation, so that all of them give the same
 // tokens and the same log-probs to the bit. Pure functions; any thread may call.
 //
-// A token's weight is e^x for x = (logit - max) * WeightScale(temperature), computed in F32 by a
+// A token's weight is e^x for x = (logit - max) * WeightScale(divisor), computed in F32 by a
 // fixed polynomial, and zero below kWeightFloor. It is then rounded to a multiple of a grid so
 // coarse that any sum of weights is exact in F64: the order of summation, and with it blocks,
 // threads and vector widths, cannot change a result. The grid is 2^-37 for 65,535 tokens, against
@@ -26,11 +26,15 @@ inline constexpr float kWeightFloor = -40.0f;
 // OpenAI's API know this value.
 inline constexpr float kZeroProbability = -9999.0f;
 
-// Finite, so that the likeliest token's 0 stays 0 at a vanishing temperature. At temperature 0
-// (greedy) it is that of 1, which the processed log-prob then has.
-inline float WeightScale(float temperature) {
-  if (temperature == 0.0f) return 1.0f;
-  return std::min(1.0f / temperature, std::numeric_limits<float>::max());
+// What the row's logits are divided by before their softmax; the raw ones' divisor is 1. At
+// temperature 0 (greedy) it is 1, too, which the processed log-prob then has.
+inline float LogitDivisor(const SampleRow& row) {
+  return row.temperature == 0.0f ? 1.0f : row.temperature;
+}
+
+// Finite, so that the likeliest token's 0 stays 0 at a vanishing divisor.
+inline float WeightScale(float divisor) {
+  return std::min(1.0f / divisor, std::numeric_limits<float>::max());
 }
 
 // (w + WeightGrid) - WeightGrid rounds w in [0, 1] to a multiple of 2^(b - 53), where 2^b exceeds
@@ -88,9 +92,9 @@ inline double DrawAim(double total, double uniform) {
   return aim < total ? aim : std::nextafter(total, 0.0);
 }
 
-inline float LogProb(float logit, float max, float temperature, double log_total) {
+inline float LogProb(float logit, float max, float divisor, double log_total) {
   const float logprob =
-      static_cast<float>((static_cast<double>(logit) - max) / temperature - log_total);
+      static_cast<float>((static_cast<double>(logit) - max) / divisor - log_total);
   return std::isfinite(logprob) ? logprob : kZeroProbability;
 }
 

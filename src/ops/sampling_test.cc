@@ -203,6 +203,30 @@ TEST_P(SampleTest, TemperatureZeroAndTopKOneGiveTheArgmax) {
   }
 }
 
+TEST(UnfilteredTest, ADraftIsDrawnFromAllOfTheSoftmaxAtTheRowsTemperature) {
+  const SampleRow row = Unfiltered({.temperature = 0.5f,
+                                    .top_k = 7,
+                                    .top_p = 0.5f,
+                                    .min_p = 0.1f,
+                                    .seed = 3,
+                                    .choice = -2,
+                                    .repetition_penalty = 2.0f,
+                                    .presence_penalty = 1.0f,
+                                    .frequency_penalty = 1.0f,
+                                    .slot = 4});
+  EXPECT_EQ(row.temperature, 0.5f);
+  EXPECT_EQ(row.seed, 3u);
+  EXPECT_EQ(row.choice, -2);
+  EXPECT_EQ(row.slot, 4);
+  EXPECT_EQ(row.top_k, 0);
+  EXPECT_EQ(row.top_p, 1.0f);
+  EXPECT_EQ(row.min_p, 0.0f);
+  EXPECT_EQ(row.repetition_penalty, 1.0f);
+  EXPECT_EQ(row.presence_penalty, 0.0f);
+  EXPECT_EQ(row.frequency_penalty, 0.0f);
+  EXPECT_TRUE(Unfiltered({.temperature = 0.5f, .top_k = 1}).greedy());
+}
+
 TEST_P(SampleTest, TopKKeepsExactlyKTokensOnTies) {
   const std::vector<int> counts =
       Draws(std::vector<float>(8, 1.5f), {.temperature = 1.0f, .top_k = 3, .seed = 4}, 600);

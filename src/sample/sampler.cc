@@ -20,6 +20,12 @@ using device::AlignUp;
 
 namespace {
 
+// What the kernels read of a sequence's sampling.
+void CopyRowFields(const batch::SamplingParams& params, ops::SampleRow* row) {
+  ForEachRowField([](const SamplingField&, const auto& from, auto& to) { to = from; }, params,
+                  *row);
+}
+
 size_t RowsBytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(ops::SampleRow); }
 size_t EditsBytes(int64_t edits) { return static_cast<size_t>(edits) * sizeof(ops::LogitEdit); }
 
@@ -168,11 +174,9 @@ void Sampler::WriteGuessRows(const BatchPlan& plan, const ops::Tensor& rows) {
   for (const PlanEntry& entry : plan.entries) {
     if (entry.guesses == 0) continue;
     const batch::SamplingParams& params = slots_[entry.slot].params();
-    out[count] = {.temperature = params.greedy() ? 0.0f : params.temperature,
-                  .seed = params.seed,
-                  .choice = -1 - params.choice,
-                  .position = -1,
-                  .slot = entry.slot};
+    ops::SampleRow row{.choice = -1 - params.choice, .position = -1, .slot = entry.slot};
+    CopyRowFields(params, &row);
+    out[count] = ops::Unfiltered(row);
     if (draws) guessed_[entry.slot] = count;
     ++count;
   }
@@ -213,8 +217,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
       step->rows_.push_back(row);
       continue;
     }
-    ForEachRowField([](const SamplingField&, auto& to, const auto& from) { to = from; }, row,
-                    params);
+    CopyRowFields(params, &row);
     const int32_t behind = plan_row.token - entry.token_begin + 1 - (tree ? i - depths[i] : 0);
     row.position = goes_on ? -behind : entry.first_position + behind;
     step->resolves_ |= goes_on || row.target < -1;
@@ -222,7 +225,6 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     // device: the sequence waits for that, and tells what it goes on from.
     if (!tree) row.slot = entry.slot, row.drafts = drafts;
     if (row.target != -1) row.guess_row = GuessRow(entry.slot, row.target);
-    row.seed = params.seed;
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
     step->logprobs_ |= params.top_logprobs >= 0;

@@ -97,7 +97,7 @@ void ReadResume(Fields* fields, ApiCall* call);
 // How long a request may take, by the field `timeout`, in seconds.
 std::optional<double> ReadTimeout(Fields* fields);
 
-// Temperature and the rest of sluice/sampling.h, and the seed.
+// All that sluice/sampling.h lists.
 void ReadSampling(Fields* fields, Sampling* sampling);
 // llama.cpp's and Ollama's repeat_last_n, the tokens that penalties look at: 0 switches them off,
 // any other number changes nothing, as penalties here look at the whole text. REQUIRES: behind

@@ -56,10 +56,30 @@ void ReadNumber(Fields* fields, std::string_view name, limits::Range range,
   *value = fields->Int(name, static_cast<int>(range.low), static_cast<int>(range.high));
 }
 
+// A number of 64 bits, of either sign. -1 is how peers ask for a drawn one; other negative ones are
+// taken by their bits.
+void ReadNumber(Fields* fields, std::string_view name, limits::Range,
+                std::optional<uint64_t>* value) {
+  const OrderedJson* json = fields->Any(name);
+  if (json == nullptr) return;
+  if (json->is_number_unsigned()) {
+    *value = json->get<uint64_t>();
+    return;
+  }
+  constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
+  if (json->is_number_float() && std::abs(json->get<double>()) >= 0x1p62) {
+    fields->Fail(name, StrCat(name, " is ", json->dump(), "; it must be an integer from ", kLow,
+                              " to ", std::numeric_limits<uint64_t>::max(), ", written in digits"));
+  }
+  const auto number = fields->Integer(name, kLow, kHigh);
+  if (number && *number != -1) *value = static_cast<uint64_t>(*number);
+}
+
 }  // namespace
 
 void ReadSampling(Fields* fields, Sampling* sampling) {
-  ForEachSamplingField(
+  ForEachRequestField(
       [fields](const SamplingField& field, auto& value) {
         ReadNumber(fields, field.name, field.range, &value);
         if (field.alias.empty()) return;
@@ -72,21 +92,6 @@ void ReadSampling(Fields* fields, Sampling* sampling) {
         if (other) value = other;
       },
       *sampling);
-  const OrderedJson* seed = fields->Any("seed");
-  if (seed != nullptr && seed->is_number_unsigned()) {
-    sampling->seed = seed->get<uint64_t>();
-  } else if (seed != nullptr) {
-    // -1 is how peers ask for a drawn one; other negative seeds are taken by their bits.
-    constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
-    constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
-    if (seed->is_number_float() && std::abs(seed->get<double>()) >= 0x1p62) {
-      fields->Fail("seed",
-                   StrCat("seed is ", seed->dump(), "; it must be an integer from ", kLow, " to ",
-                          std::numeric_limits<uint64_t>::max(), ", written in digits"));
-    }
-    const auto value = fields->Integer("seed", kLow, kHigh);
-    if (value && *value != -1) sampling->seed = static_cast<uint64_t>(*value);
-  }
 }
 
 void ReadPenaltySpan(Fields* fields, Sampling* sampling) {

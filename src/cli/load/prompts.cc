@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/load/random_bits.h"
+#include "sluice/sampling.h"
 
 namespace sluice::load {
 namespace {
@@ -41,9 +42,16 @@ std::string RandomWords(int words, uint64_t seed, uint32_t index) {
 }
 
 std::string CompletionBody(const Prompt& prompt, int output_tokens, std::string_view model) {
-  Json body = {{"model", model},     {"max_tokens", output_tokens},
-               {"temperature", 0},   {"stream", true},
-               {"ignore_eos", true}, {"stream_options", {{"include_usage", true}}}};
+  Json body = {{"model", model},
+               {"max_tokens", output_tokens},
+               {"stream", true},
+               {"ignore_eos", true},
+               {"stream_options", {{"include_usage", true}}}};
+  ForEachSamplingField(
+      [&body](const SamplingField& field, const auto& value) {
+        if (value) body[std::string(field.name)] = *value;
+      },
+      Greedy(Sampling{}));
   std::visit([&](const auto& one) { body["prompt"] = one; }, prompt);
   return DumpJson(body);
 }

@@ -284,11 +284,12 @@ void ReadInclude(Fields* fields) {
 }
 
 void ShowSampling(const Request& request, OrderedJson* shown) {
-  const auto number = [](const std::optional<double>& value) {
-    return value ? OrderedJson(*value) : OrderedJson(nullptr);
-  };
-  (*shown)["temperature"] = number(request.sampling.temperature);
-  (*shown)["top_p"] = number(request.sampling.top_p);
+  ForEachSamplingField(
+      [shown](const SamplingField& field, const auto& value) {
+        if (!field.in_response) return;
+        (*shown)[std::string(field.name)] = value ? OrderedJson(*value) : OrderedJson(nullptr);
+      },
+      request.sampling);
   (*shown)["max_output_tokens"] =
       request.max_tokens ? OrderedJson(*request.max_tokens) : OrderedJson(nullptr);
 }

@@ -88,14 +88,14 @@ class RowSampler {
     return kernels_.count_at_least(logits, n, kLowest) > kernels_.count_at_least(logits, n, 0.0f);
   }
 
-  WeightCall All(const float* logits, float max, float temperature) const {
-    return AllOf(logits, vocab_, max, temperature);
+  WeightCall All(const float* logits, float max, float divisor) const {
+    return AllOf(logits, vocab_, max, divisor);
   }
-  static WeightCall AllOf(const float* logits, int64_t n, float max, float temperature) {
+  static WeightCall AllOf(const float* logits, int64_t n, float max, float divisor) {
     return {.logits = logits,
             .n = n,
             .max = max,
-            .scale = ops::WeightScale(temperature),
+            .scale = ops::WeightScale(divisor),
             .floor = ops::kWeightFloor,
             .grid = ops::WeightGrid(n),
             .cut = -kInf,
@@ -130,17 +130,15 @@ class RowSampler {
       output_.degenerate = true;
       return;
     }
-    const float temperature = params_.temperature == 0.0f ? 1.0f : params_.temperature;
+    const float divisor = ops::LogitDivisor(params_);
     const bool greedy = params_.greedy();
     double total = 0;  // of all weights; 0 until it is known
-    output_.token =
-        greedy ? ArgMax(logits, max) : Draw(All(logits, max, params_.temperature), &total);
+    output_.token = greedy ? ArgMax(logits, max) : Draw(All(logits, max, divisor), &total);
     if (greedy && WantsFiltered()) Distribution()[output_.token] = 0.0f;
     if (params_.top_logprobs < 0) return;
-    if (!(total > 0)) total = kernels_.total(All(logits, max, params_.temperature));
-    output_.processed_logprob =
-        ops::LogProb(logits[output_.token], max, temperature, std::log(total));
-    if (logits == raw_ && temperature == 1.0f) raw_total_ = total;
+    if (!(total > 0)) total = kernels_.total(All(logits, max, divisor));
+    output_.processed_logprob = ops::LogProb(logits[output_.token], max, divisor, std::log(total));
+    if (logits == raw_ && divisor == 1.0f) raw_total_ = total;
   }
 
   // Adds the cut of top-k and top-p and the floor of min-p to `call`, which keeps everything, and
@@ -171,14 +169,14 @@ class RowSampler {
   // The log-probs of what `call` keeps, whose weights sum to `total`.
   void ReportFiltered(const WeightCall& call, double total) {
     const double log_total = std::log(total);
+    const float divisor = ops::LogitDivisor(params_);
     double weights[kBlock];
     for (int64_t begin = 0; begin < vocab_; begin += kBlock) {
       const WeightCall part = Part(call, begin, kBlock);
       kernels_.weights(part, weights);
       for (int64_t i = 0; i < part.n; ++i) {
         if (!(weights[i] > 0)) continue;
-        Distribution()[begin + i] =
-            ops::LogProb(part.logits[i], call.max, params_.temperature, log_total);
+        Distribution()[begin + i] = ops::LogProb(part.logits[i], call.max, divisor, log_total);
       }
     }
   }
@@ -247,8 +245,8 @@ class RowSampler {
     *total = kernels_.total(call);
     const ops::Proposal proposal(
         args_, params_, [&](const float* logits, int64_t n) { return ScanGuesses(logits, n); },
-        [&](const float* logits, int64_t n, float max, float temperature) {
-          return kernels_.total(AllOf(logits, n, max, temperature));
+        [&](const float* logits, int64_t n, float max, float divisor) {
+          return kernels_.total(AllOf(logits, n, max, divisor));
         });
     const double steps = ops::StepsPerWeight(vocab_);
     double draft = 0;
@@ -332,7 +330,7 @@ class RowSampler {
   float* const processed_;  // [vocab]
   float* const list_;       // [vocab]: chunk maxima, then candidates
   float raw_max_ = 0.0f;
-  double raw_total_ = 0.0;  // of the raw weights at temperature 1; 0 until it is known
+  double raw_total_ = 0.0;  // of the weights of the raw logits; 0 until it is known
 };
 
 }  // namespace

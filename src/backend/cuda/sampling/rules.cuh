@@ -12,9 +12,12 @@ namespace sluice::cuda {
 inline constexpr float kWeightFloor = -40.0f;
 inline constexpr float kZeroProbability = -9999.0f;
 
-__device__ inline float WeightScale(float temperature) {
-  if (temperature == 0.0f) return 1.0f;
-  return fminf(__fdiv_rn(1.0f, temperature), 3.402823466e+38f);
+__device__ inline float LogitDivisor(const ops::SampleRow& row) {
+  return row.temperature == 0.0f ? 1.0f : row.temperature;
+}
+
+__device__ inline float WeightScale(float divisor) {
+  return fminf(__fdiv_rn(1.0f, divisor), 3.402823466e+38f);
 }
 
 __device__ inline float FloorOf(const ops::SampleRow& row) {
@@ -59,7 +62,7 @@ struct Grid {
   __device__ double unit() const { return scalbn(1.0, bits - 53); }
 };
 
-// The weights of a row at one temperature.
+// The weights of a row's logits over one divisor.
 struct Weigher {
   float max, scale;
   Grid grid;
@@ -123,8 +126,8 @@ __device__ inline uint64_t ShareBelow(uint64_t total, double uniform) {
   return __umul64hi(total, static_cast<uint64_t>(uniform * 0x1p53) << 11);
 }
 
-__device__ inline float LogProb(float logit, float max, float temperature, double log_total) {
-  const double x = __ddiv_rn(__dsub_rn(logit, max), static_cast<double>(temperature));
+__device__ inline float LogProb(float logit, float max, float divisor, double log_total) {
+  const double x = __ddiv_rn(__dsub_rn(logit, max), static_cast<double>(divisor));
   const float logprob = static_cast<float>(__dsub_rn(x, log_total));
   return isfinite(logprob) ? logprob : kZeroProbability;
 }

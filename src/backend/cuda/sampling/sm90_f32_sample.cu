@@ -219,7 +219,8 @@ class Sampler {
       out_.degenerate = true;
       return;
     }
-    const Weigher weigh = {scan.max, WeightScale(in_.temperature), Grid(p_.vocab)};
+    const float divisor = LogitDivisor(in_);
+    const Weigher weigh = {scan.max, WeightScale(divisor), Grid(p_.vocab)};
     const auto weight = [&](float x, int64_t) { return weigh(x); };
     float value = scan.max;
     out_.token = scan.argmax;
@@ -227,9 +228,8 @@ class Sampler {
     if (!greedy) value = Draw(scan, weigh, &total);
     if (!logprobs) return;
     if (total == 0) total = row_.Sum(weight);
-    const float temperature = in_.temperature == 0.0f ? 1.0f : in_.temperature;
-    out_.processed_logprob = LogProb(value, scan.max, temperature, log(total * weigh.grid.unit()));
-    if (!edited && temperature == 1.0f) raw_total_ = total;
+    out_.processed_logprob = LogProb(value, scan.max, divisor, log(total * weigh.grid.unit()));
+    if (!edited && divisor == 1.0f) raw_total_ = total;
   }
 
   // Sets the token and returns its logit.
@@ -331,7 +331,7 @@ class Sampler {
         {uint64_t{OrderedBits(largest)}, bad ? 1u : 0u, signal ? 1u : 0u});
     if (ClusterRow::MaxOf(seen, 1) != 0 || ClusterRow::MaxOf(seen, 2) == 0) return proposal;
     largest = FromOrderedBits(static_cast<uint32_t>(ClusterRow::MaxOf(seen, 0)));
-    proposal.weigh = {largest, WeightScale(in_.temperature), Grid(p_.guess_vocab)};
+    proposal.weigh = {largest, WeightScale(LogitDivisor(in_)), Grid(p_.guess_vocab)};
     uint64_t sum = 0;
     ForEachGuess(logits, [&](float x) { sum += proposal.weigh(x); });
     proposal.shares = Shares(ClusterRow::SumOf(row_.Gather<cuda::Join::kSum, 1>({sum})));
@@ -425,7 +425,7 @@ class Sampler {
   const ops::SampleRow in_;
   const float* const logits_;
   ops::SampleOutput out_;
-  uint64_t raw_total_ = 0;  // of the raw weights at temperature 1; 0 until it is known
+  uint64_t raw_total_ = 0;  // of the weights of the raw logits; 0 until it is known
 };
 
 }  // namespace

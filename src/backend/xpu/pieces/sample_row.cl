@@ -16,6 +16,10 @@ typedef struct {
   int drafts, slot, guess_row;
 } SampleRow;
 
+// What the row's logits are divided by before their softmax; of a greedy one 1.
+float logit_divisor(SampleRow row) { return row.temperature == 0.0f ? 1.0f : row.temperature; }
+int is_greedy(SampleRow row) { return row.temperature == 0.0f || row.top_k == 1; }
+
 // The row's lot for this purpose, times 2^53.
 ulong lot_of(SampleRow row, uint purpose) {
   return uniform_mantissa(row.seed, row.choice, row.position, purpose);

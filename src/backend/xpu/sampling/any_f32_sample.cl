@@ -115,10 +115,9 @@ ulong total_of(Weigh weigh, global const float* logits, int begin, int end) {
   return add16(sum);
 }
 
-Weigh weigh_all(float max, float temperature, int vocab) {
-  const Weigh weigh = {max,          temperature == 0.0f ? 1.0f : fmin(1.0f / temperature, FLT_MAX),
-                       WEIGHT_FLOOR, key_of(-INFINITY),
-                       vocab,        (float)(1UL << GRID_SHIFT)};
+Weigh weigh_all(float max, float divisor, int vocab) {
+  const Weigh weigh = {max,   fmin(1.0f / divisor, FLT_MAX), WEIGHT_FLOOR, key_of(-INFINITY),
+                       vocab, (float)(1UL << GRID_SHIFT)};
   return weigh;
 }
 
@@ -416,7 +415,7 @@ Left left_of(SampleRow row, Guesses guesses, ulong total SHARED_PARAM) {
   const int end = min(guesses.count, begin + each);
   const Scan scan = scan_row(logits, begin, end SHARED);
   if (scan.bad || !scan.signal) return left;
-  left.weigh = weigh_all(scan.max, row.temperature, guesses.count);
+  left.weigh = weigh_all(scan.max, logit_divisor(row), guesses.count);
   left.q = shares_of(group_add(total_of(left.weigh, logits, begin, end)));
   left.logits = logits;
   return left;
@@ -500,7 +499,7 @@ ulong top_p_target(float top_p, ulong total) {
 // *kept becomes what the filters leave.
 int draw_token(global const float* logits, global float* list, float max, SampleRow row,
                Guesses guesses, Weigh* kept, int begin, int end SHARED_PARAM) {
-  Weigh weigh = weigh_all(max, row.temperature, vocab);
+  Weigh weigh = weigh_all(max, logit_divisor(row), vocab);
   if (row.top_k > 0 && row.top_k < vocab) {
     const int count = take(logits, list, begin, end, -INFINITY);
     const Cut cut = select_cut(weigh, 0, list, count, (ulong)row.top_k SHARED);
@@ -523,12 +522,12 @@ int draw_token(global const float* logits, global float* list, float max, Sample
 
 // --- Log-probs --------------------------------------------------------------------------------
 
-float log_prob(float logit, float max, float temperature, Wide log_total) {
+float log_prob(float logit, float max, float divisor, Wide log_total) {
   if (!(logit > -INFINITY)) return ZERO_PROBABILITY;
   Wide x = wide_difference(logit, max);
-  if (temperature != 1.0f) {
-    if (!(fabs(x.hi / temperature) <= FLT_MAX)) return ZERO_PROBABILITY;
-    x = wide_div(x, wide(temperature, 0.0f));
+  if (divisor != 1.0f) {
+    if (!(fabs(x.hi / divisor) <= FLT_MAX)) return ZERO_PROBABILITY;
+    x = wide_div(x, wide(divisor, 0.0f));
   }
   log_total.hi = -log_total.hi;
   log_total.lo = -log_total.lo;
@@ -537,7 +536,7 @@ float log_prob(float logit, float max, float temperature, Wide log_total) {
 }
 
 // The log-probs of what is kept; `token`: on which all lies, or below 0.
-void report_filtered(global const float* logits, Weigh kept, float temperature, int token,
+void report_filtered(global const float* logits, Weigh kept, float divisor, int token,
                      global float* to, int begin, int end SHARED_PARAM) {
   if (token >= 0) {
     for (int i = begin; i < end; ++i) to[i] = i == token ? 0.0f : ZERO_PROBABILITY;
@@ -548,7 +547,7 @@ void report_filtered(global const float* logits, Weigh kept, float temperature, 
     float weights[16];
     vstore16(kept_weights(kept, logits16(logits, i, end), i), 0, weights);
     for (int j = i; j < min(i + 16, end); ++j)
-      to[j] = weights[j - i] > 0.0f ? log_prob(logits[j], kept.max, temperature, log_total)
+      to[j] = weights[j - i] > 0.0f ? log_prob(logits[j], kept.max, divisor, log_total)
                                     : ZERO_PROBABILITY;
   }
 }
@@ -643,7 +642,7 @@ SLUICE_KERNEL any_f32_sample(
       }
     }
   } else {
-    const int greedy = row.temperature == 0.0f || row.top_k == 1;
+    const int greedy = is_greedy(row);
     const int changed = row.edit_count > 0 || counted || masked;
     const int filters = distributed && row.draw && row.filtered;
     if (row.draw && (!greedy || changed || wants || filters)) {
@@ -659,19 +658,18 @@ SLUICE_KERNEL any_f32_sample(
       if (isinf(seen.max)) {
         output.degenerate = 1;
       } else {
-        Weigh kept = weigh_all(seen.max, row.temperature, vocab);
+        const float divisor = logit_divisor(row);
+        Weigh kept = weigh_all(seen.max, divisor, vocab);
         output.token =
             greedy ? seen.argmax
                    : draw_token(from, list, seen.max, row, guesses, &kept, begin, end SHARED);
         if (filters)
-          report_filtered(from, kept, row.temperature, greedy ? output.token : -1, to, begin,
-                          end SHARED);
+          report_filtered(from, kept, divisor, greedy ? output.token : -1, to, begin, end SHARED);
         if (wants) {
-          const Weigh all = weigh_all(seen.max, row.temperature, vocab);
+          const Weigh all = weigh_all(seen.max, divisor, vocab);
           const ulong total = group_add(total_of(all, from, begin, end));
-          const float temperature = row.temperature == 0.0f ? 1.0f : row.temperature;
           output.processed_logprob =
-              log_prob(from[output.token], seen.max, temperature, wide_log(total, -GRID_SHIFT));
+              log_prob(from[output.token], seen.max, divisor, wide_log(total, -GRID_SHIFT));
         }
       }
     }
