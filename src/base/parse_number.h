@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 namespace sluice {
 
@@ -15,6 +16,14 @@ std::optional<Number> ParseNumber(std::string_view text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   return error == std::errc() && stop == end ? std::optional<Number>(number) : std::nullopt;
+}
+
+// Nor where it is below `low` or above `high`.
+template <class Number>
+std::optional<Number> ParseNumber(std::string_view text, std::type_identity_t<Number> low,
+                                  std::type_identity_t<Number> high) {
+  const std::optional<Number> number = ParseNumber<Number>(text);
+  return number && *number >= low && *number <= high ? number : std::nullopt;
 }
 
 }  // namespace sluice

@@ -338,12 +338,15 @@ Status CheckFits(const BenchOptions& options, int max_model_len) {
 Status ReadOutputTokens(BenchOptions* options) {
   const std::string& text = options->output_text;
   if (text.empty()) return OkStatus();
-  options->output_tokens = ParseNumber<int>(text).value_or(0);
   constexpr int kTokensMax = 1 << 20;
-  if (options->output_tokens >= 1 && options->output_tokens <= kTokensMax) return OkStatus();
-  return InvalidArgument(StrCat("--output-tokens ", Quote(text), " is no number of 1 to ",
-                                kTokensMax, " tokens; distributions of lengths go with --serve"),
-                         "output-tokens");
+  const std::optional<int> tokens = ParseNumber<int>(text, 1, kTokensMax);
+  if (!tokens) {
+    return InvalidArgument(StrCat("--output-tokens ", Quote(text), " is no number of 1 to ",
+                                  kTokensMax, " tokens; distributions of lengths go with --serve"),
+                           "output-tokens");
+  }
+  options->output_tokens = *tokens;
+  return OkStatus();
 }
 
 // Gives MODEL, which may be named in two ways.

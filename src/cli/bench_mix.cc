@@ -9,12 +9,6 @@ namespace {
 
 constexpr int kContextMax = 1 << 20, kSequencesMax = 1 << 16;
 
-// The whole of `text` as a number in [low, high].
-bool ReadNumber(std::string_view text, int low, int high, int* number) {
-  *number = ParseNumber<int>(text).value_or(low - 1);
-  return *number >= low && *number <= high;
-}
-
 }  // namespace
 
 Result<std::vector<int>> ParseMix(std::string_view text) {
@@ -23,18 +17,20 @@ Result<std::vector<int>> ParseMix(std::string_view text) {
     const size_t comma = rest.find(',');
     const std::string_view part = rest.substr(0, comma);
     const size_t cross = part.find('x');
-    int context = 0, count = 0;
-    const int room = kSequencesMax - static_cast<int>(contexts.size());
-    if (cross == std::string_view::npos ||
-        !ReadNumber(part.substr(0, cross), 1, kContextMax, &context) ||
-        !ReadNumber(part.substr(cross + 1), 1, room, &count)) {
+    std::optional<int> context, count;
+    if (cross != std::string_view::npos) {
+      context = ParseNumber<int>(part.substr(0, cross), 1, kContextMax);
+      count = ParseNumber<int>(part.substr(cross + 1), 1,
+                               kSequencesMax - static_cast<int>(contexts.size()));
+    }
+    if (!context || !count) {
       return InvalidArgument(
           StrCat("--mix ", Quote(text), " is not a list of CONTEXTxSEQUENCES, such as ",
                  "122880x1,1024x63, with contexts of up to ", kContextMax, " tokens and up to ",
                  kSequencesMax, " sequences"),
           "mix");
     }
-    contexts.insert(contexts.end(), count, context);
+    contexts.insert(contexts.end(), *count, *context);
     if (comma == std::string_view::npos) return contexts;
     rest.remove_prefix(comma + 1);
   }

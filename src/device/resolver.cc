@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <mutex>
 
 #include "base/ascii.h"
@@ -153,9 +154,11 @@ bool Parse(std::string_view name, Wanted* wanted) {
   wanted->kind = known->kind;
   if (colon == std::string_view::npos) return true;
   const std::string_view digits = name.substr(colon + 1);
-  if (wanted->kind == DeviceKind::kCpu || digits.empty() || digits.front() == '-') return false;
-  wanted->index = ParseNumber<int>(digits).value_or(-1);
-  return wanted->index >= 0;
+  if (wanted->kind == DeviceKind::kCpu) return false;
+  // Of a number without a sign "-0" is none.
+  const auto index = ParseNumber<uint32_t>(digits, 0, std::numeric_limits<int>::max());
+  wanted->index = index ? static_cast<int>(*index) : -1;
+  return index.has_value();
 }
 
 Status NotAvailable(std::string_view name, const std::string& why) {

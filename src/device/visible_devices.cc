@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <string_view>
 
 #include "base/ascii.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -42,14 +43,9 @@ Status Malformed(const char* variable, std::string_view value, const std::string
 }
 
 // A number of digits alone; -1 for anything else.
-int ParseNumber(std::string_view text) {
-  if (text.empty() || !std::all_of(text.begin(), text.end(),
-                                   [](unsigned char c) { return std::isdigit(c) != 0; })) {
-    return -1;
-  }
-  int number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() ? number : -1;
+int ParseIndex(std::string_view text) {
+  const auto number = ParseNumber<uint32_t>(text, 0, std::numeric_limits<int>::max());
+  return number ? static_cast<int>(*number) : -1;
 }
 
 // The trimmed pieces between `separator`s, without the empty ones at the end. At most one more than
@@ -85,10 +81,10 @@ Status ParseCudaList(std::string_view value, VisibleDevices* visible) {
   if (pieces.size() > kEntriesMax) return Malformed(kCudaList, value, TooMany(), kCudaLegal);
   for (const std::string_view piece : pieces) {
     // A negative number hides what follows; older Slurm says "none" by a word.
-    const bool negative = piece.starts_with('-') && ParseNumber(piece.substr(1)) >= 0;
+    const bool negative = piece.starts_with('-') && ParseIndex(piece.substr(1)) >= 0;
     if (negative || Lower(piece) == "nodevfiles") break;
     Entry entry;
-    entry.device = ParseNumber(piece);
+    entry.device = ParseIndex(piece);
     if (entry.device < 0) {
       if (!IsCudaName(piece)) {
         return Malformed(kCudaList, value, NotUnderstood(piece), kCudaLegal);
@@ -107,8 +103,8 @@ Status ParseCudaList(std::string_view value, VisibleDevices* visible) {
 // "1" or "1.0". False for anything else.
 bool ParseTile(std::string_view text, int* device, int* tile) {
   const size_t dot = text.find('.');
-  *device = ParseNumber(text.substr(0, dot));
-  *tile = dot == std::string_view::npos ? -1 : ParseNumber(text.substr(dot + 1));
+  *device = ParseIndex(text.substr(0, dot));
+  *tile = dot == std::string_view::npos ? -1 : ParseIndex(text.substr(dot + 1));
   return *device >= 0 && (dot == std::string_view::npos || *tile >= 0);
 }
 
@@ -148,7 +144,7 @@ bool ParseTermDevice(const std::string& text, Term* term) {
     term->each_tile = true;
   } else if (text.ends_with(".*")) {
     term->each_tile = true;
-    term->device = ParseNumber(std::string_view(text).substr(0, text.size() - 2));
+    term->device = ParseIndex(std::string_view(text).substr(0, text.size() - 2));
     return term->device >= 0;
   } else {
     return ParseTile(text, &term->device, &term->tile);

@@ -228,8 +228,8 @@ Result<EagleFiles> OpenSyntheticHead(const std::string& path, const ModelConfig&
     return WrongHead(StrCat("--draft-model ", Quote(path), ": heads of ", head.name,
                             " guess by the model's output matrix, all of its tokens"));
   if (cut) {
-    guesses = ParseNumber<int>(chosen.guesses).value_or(0);
-    if (guesses < 1 || guesses > model.vocab_size)
+    guesses = ParseNumber<int>(chosen.guesses, 1, model.vocab_size).value_or(0);
+    if (guesses == 0)
       return WrongHead(StrCat("--draft-model ", Quote(path), " names no number of 1 to ",
                               model.vocab_size, " tokens behind the last colon"));
   }

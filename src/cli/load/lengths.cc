@@ -29,9 +29,9 @@ std::vector<std::string_view> Parts(std::string_view text) {
 
 template <class Number>
 bool ReadNumber(std::string_view text, Number low, Number high, Number* number) {
-  const std::optional<Number> read = ParseNumber<Number>(text);
-  if (read) *number = *read;
-  return read && *number >= low && *number <= high;
+  const std::optional<Number> read = ParseNumber<Number>(text, low, high);
+  *number = read.value_or(*number);
+  return read.has_value();
 }
 
 bool ParseLength(std::string_view text, int* length) {

@@ -19,8 +19,9 @@ bool IsPlain(std::string_view text) {
 }
 
 bool ParsePort(std::string_view text, int* port) {
-  *port = ParseNumber<int>(text).value_or(0);
-  return *port > 0 && *port < 65536;
+  const std::optional<int> read = ParseNumber<int>(text, 1, 65535);
+  *port = read.value_or(0);
+  return read.has_value();
 }
 
 bool ParseAuthority(std::string_view text, ServerUrl* url) {

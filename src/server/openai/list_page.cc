@@ -14,13 +14,13 @@ namespace {
 Result<size_t> ReadLimit(std::string_view query, PageSize size) {
   const std::string text = QueryValue(query, "limit");
   if (text.empty()) return size.otherwise;
-  const size_t limit = ParseNumber<size_t>(text).value_or(0);
-  if (limit < 1 || limit > size.max) {
+  const std::optional<size_t> limit = ParseNumber<size_t>(text, 1, size.max);
+  if (!limit) {
     return InvalidArgument(
         StrCat("limit is ", Quote(text), "; it must be a whole number from 1 to ", size.max),
         "limit");
   }
-  return limit;
+  return *limit;
 }
 
 OrderedJson IdOf(const OrderedJson& list, bool first) {
