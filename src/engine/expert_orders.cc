@@ -1,12 +1,12 @@
 #include "engine/expert_orders.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/rounded.h"
 #include "base/str_cat.h"
 
 namespace sluice::engine {
@@ -59,9 +59,6 @@ Result<std::vector<Wanted>> ReadLayers(const Json& layers) {
   }
   return all;
 }
-
-// Enough to tell loads apart, and short.
-double Rounded(double number) { return std::round(number * 1000.0) / 1000.0; }
 
 OrderedJson Numbers(std::span<const double> numbers) {
   OrderedJson json = OrderedJson::array();

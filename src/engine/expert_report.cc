@@ -1,19 +1,16 @@
 #include "engine/expert_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 
+#include "base/rounded.h"
 #include "base/str_cat.h"
 #include "engine/expert_orders.h"
 #include "experts/planner.h"
 
 namespace sluice::engine {
 namespace {
-
-// Enough to tell loads apart, and short.
-double RoundedLoad(double number) { return std::round(number * 1000.0) / 1000.0; }
 
 Result<int> IntegerOf(const Json& command, const char* name, int otherwise) {
   const auto found = command.find(name);
@@ -36,12 +33,12 @@ OrderedJson LoadsJson(const experts::Loads& loads) {
     const double imbalance = experts::Imbalance(own);
     worst = std::max(worst, imbalance);
     OrderedJson load = OrderedJson::array();
-    for (const double number : own) load.push_back(RoundedLoad(number));
+    for (const double number : own) load.push_back(Rounded(number));
     layers.push_back(OrderedJson{{"layer", loads.layers()[i]},
-                                 {"imbalance", RoundedLoad(imbalance)},
+                                 {"imbalance", Rounded(imbalance)},
                                  {"load", std::move(load)}});
   }
-  json["imbalance"] = RoundedLoad(worst);
+  json["imbalance"] = Rounded(worst);
   json["layers"] = std::move(layers);
   return json;
 }
@@ -62,15 +59,15 @@ Result<OrderedJson> PlanJson(const experts::Loads& loads, const experts::PlanOpt
     before = std::max(before, RankImbalance(in_order, own));
     after = std::max(after, planned);
     layers.push_back(OrderedJson{
-        {"layer", loads.layers()[i]}, {"imbalance", RoundedLoad(planned)}, {"ranks", placement}});
+        {"layer", loads.layers()[i]}, {"imbalance", Rounded(planned)}, {"ranks", placement}});
   }
   return OrderedJson{{"policy", options.nodes > 1 ? "hierarchical" : "global"},
                      {"ranks", options.ranks},
                      {"replicas", options.replicas},
                      {"nodes", options.nodes},
                      {"slots_per_rank", experts::CapacityOf(options, loads.experts())},
-                     {"imbalance_in_order", RoundedLoad(before)},
-                     {"imbalance", RoundedLoad(after)},
+                     {"imbalance_in_order", Rounded(before)},
+                     {"imbalance", Rounded(after)},
                      {"layers", std::move(layers)}};
 }
 

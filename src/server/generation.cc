@@ -1,13 +1,13 @@
 #include "server/generation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <mutex>
 #include <span>
 
 #include "base/clock.h"
+#include "base/rounded.h"
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/request_texts.h"
@@ -24,9 +24,6 @@ std::string NoteOf(const Usage& usage, const std::vector<Choice>& choices) {
   if (choices.size() > 1) return StrCat(note, " in ", choices.size(), " answers");
   return StrCat(note, ", ", Name(choices.front().finish));
 }
-
-// Milliseconds with whole microseconds.
-double Rounded(double ms) { return std::round(ms * 1000) / 1000; }
 
 // The same for programs that read the log.
 OrderedJson FieldsOf(const Usage& usage, const std::vector<Choice>& choices) {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log_fields.h"
+#include "base/rounded.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 
@@ -37,8 +38,7 @@ std::string RequestLine(const ExchangeRecord& record) {
 }
 
 OrderedJson RequestFields(const ExchangeRecord& record) {
-  OrderedJson fields{{"status", record.status},
-                     {"duration_ms", std::round(record.ms * 1000) / 1000}};
+  OrderedJson fields{{"status", record.status}, {"duration_ms", Rounded(record.ms)}};
   const auto add = [&](const char* name, const std::string& value, size_t bytes_max) {
     if (!value.empty()) fields[name] = Visible(std::string_view(value).substr(0, bytes_max));
   };
