@@ -224,11 +224,11 @@ class Chat {
     return {text.substr(0, end), next == std::string::npos ? "" : text.substr(next)};
   }
   void File(const std::string& argument) {
-    const size_t end = argument.find(' ');
-    if (argument.empty()) return PrintError("/file needs the path of a text");
-    const auto text = ReadText(argument.substr(0, end));
+    const auto [path, question] = Divided(argument);
+    if (path.empty()) return PrintError("/file needs the path of a text");
+    const auto text = ReadText(path);
     if (!text.ok()) return PrintError(text.status().message());
-    Ask(end == std::string::npos ? *text : StrCat(*text, "\n\n", argument.substr(end + 1)));
+    Ask(question.empty() ? *text : StrCat(*text, "\n\n", question));
   }
   void Save(const std::string& path) {
     std::ofstream file(path);

@@ -4,12 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <string_view>
 
 #include "base/ascii.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/log_options.h"
 #include "base/parse_bytes.h"
 #include "base/regular_file.h"
@@ -22,11 +22,6 @@ namespace sluice::cli {
 namespace {
 
 constexpr size_t kTokenFileBytesMax = 8u << 10;
-
-std::string Environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Where the fetching is: a bar on a terminal, a line once in a while elsewhere.
 class FetchProgress {

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <iostream>
+
+#include "base/environment.h"
 
 namespace sluice::cli {
 namespace {
@@ -75,13 +76,7 @@ bool StandardOutput::Write() {
   return error == 0;
 }
 
-bool TakesColors() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string_view(value == nullptr ? "" : value);
-  };
-  return variable("NO_COLOR").empty() && variable("TERM") != "dumb";
-}
+bool TakesColors() { return Environment("NO_COLOR").empty() && Environment("TERM") != "dumb"; }
 
 void PrintColored(std::string_view text) {
   std::cout << std::flush;

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 
+#include "base/environment.h"
 #include "base/regular_file.h"
 #include "base/str_cat.h"
 #include "cli/toml_file.h"
@@ -66,10 +66,7 @@ std::set<std::string> NamesOfEngine(const CLI::App& serve) {
   return names;
 }
 
-const char* InEnvironment(const std::string& name) {
-  const char* value = std::getenv(VariableOf(name).c_str());
-  return value == nullptr || *value == '\0' ? nullptr : value;
-}
+std::string InEnvironment(const std::string& name) { return Environment(VariableOf(name).c_str()); }
 
 // The checks of one file, of which the first that fails counts.
 class FileReader {
@@ -205,8 +202,8 @@ Result<Settings> ReadSettings(const CLI::App& app, const CLI::App& command,
     SLUICE_RETURN_IF_ERROR(FileReader(app, command, config_path).Read(&settings, &models));
   }
   for (const std::string& name : NamesOf(command)) {
-    const char* value = InEnvironment(name);
-    if (value == nullptr) continue;
+    const std::string value = InEnvironment(name);
+    if (value.empty()) continue;
     settings[name] = {{value}, StrCat("the environment variable ", VariableOf(name))};
   }
   return settings;
@@ -222,7 +219,8 @@ Result<std::vector<ModelTable>> ReadModelTables(const CLI::App& app, const CLI::
   for (ModelTable& model : models) {
     // Which models there are is for the words of the command line, so that theirs stays here.
     std::erase_if(model.settings, [&](const auto& one) {
-      return one.first != "model" && (given.contains(one.first) || InEnvironment(one.first));
+      return one.first != "model" &&
+             (given.contains(one.first) || !InEnvironment(one.first).empty());
     });
   }
   return models;

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/model_cache.h"
@@ -57,11 +57,11 @@ std::string CacheListing(const fs::path& cache) {
 
 // The rule of scripts/lib/steps.sh.
 Result<std::string> ModelCacheFolder() {
-  if (const char* cache = std::getenv("SLUICE_CACHE"); cache && *cache) return std::string(cache);
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
+  if (std::string cache = Environment("SLUICE_CACHE"); !cache.empty()) return cache;
+  if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty()) {
     return (fs::path(cache) / "sluice").string();
   }
-  if (const char* home = std::getenv("HOME"); home && *home) {
+  if (const std::string home = Environment("HOME"); !home.empty()) {
     return (fs::path(home) / ".cache" / "sluice").string();
   }
   return Status(StatusCode::kNotFound,

@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/environment.h"
 #include "base/json.h"
 #include "base/regular_file.h"
 
@@ -64,11 +64,9 @@ void History::Add(const std::string& text) {
 }
 
 std::string HistoryPath() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && *state != '\0') return std::string(state) + "/sluice/chat_history";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return "";
-  return std::string(home) + "/.local/state/sluice/chat_history";
+  const std::string state = Environment("XDG_STATE_HOME"), home = Environment("HOME");
+  if (!state.empty()) return state + "/sluice/chat_history";
+  return home.empty() ? "" : home + "/.local/state/sluice/chat_history";
 }
 
 }  // namespace sluice::cli

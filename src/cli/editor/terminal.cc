@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <utility>
+
+#include "base/environment.h"
 
 namespace sluice::cli {
 namespace {
@@ -33,13 +34,9 @@ winsize SizeOf(int output) {
 // Whether a terminal breaks the lines on its screen again when its width changes, as all do but a
 // few: xterm, st, Linux' console and GNU screen cut them.
 bool BreaksAgain() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string_view(value == nullptr ? "" : value);
-  };
-  const std::string_view term = variable("TERM");
-  if (!variable("TMUX").empty()) return true;
-  return variable("XTERM_VERSION").empty() && term != "linux" && term != "st" &&
+  const std::string term = Environment("TERM");
+  if (!Environment("TMUX").empty()) return true;
+  return Environment("XTERM_VERSION").empty() && term != "linux" && term != "st" &&
          !term.starts_with("st-") && !term.starts_with("screen") && !term.starts_with("vt");
 }
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
 
+#include "base/environment.h"
 #include "base/hash128.h"
 #include "base/log.h"
 
@@ -53,14 +53,11 @@ std::optional<std::string> ReadHead(std::ifstream& file, const std::string& key,
 }  // namespace
 
 std::string BinaryCache::DefaultFolder() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  if (const std::string cache = variable("SLUICE_CACHE"); !cache.empty()) return cache + "/xpu";
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+  if (const std::string cache = Environment("SLUICE_CACHE"); !cache.empty()) return cache + "/xpu";
+  if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty())
     return cache + "/sluice/xpu";
-  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/sluice/xpu";
+  if (const std::string home = Environment("HOME"); !home.empty())
+    return home + "/.cache/sluice/xpu";
   return "";
 }
 
