@@ -1,10 +1,10 @@
 #include "files/vocabulary_files.h"
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/byte_alphabet.h"
 #include "base/json.h"
 #include "base/parse_number.h"
 #include "base/str_cat.h"
@@ -26,18 +26,6 @@ std::string_view TakeLine(std::string_view* text) {
   text->remove_prefix(end == std::string_view::npos ? text->size() : end + 1);
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
-}
-
-// The character that stands for each byte in byte-level pieces: printable ones of Latin-1 for
-// themselves, the others for those behind U+00FF.
-std::array<std::string, 256> ByteCharacters() {
-  std::array<std::string, 256> characters;
-  uint32_t next = 256;
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    const bool kept = (byte >= 33 && byte < 127) || (byte >= 161 && byte != 173);
-    AppendUtf8(kept ? byte : next++, &characters[byte]);
-  }
-  return characters;
 }
 
 Status TooMany() {
@@ -95,7 +83,6 @@ Status ReadVocabText(std::string_view vocab, TokenizerData* data) {
 }
 
 Status ReadTiktoken(std::string_view lines, TokenizerData* data) {
-  const std::array<std::string, 256> characters = ByteCharacters();
   for (size_t number = 1; !lines.empty(); ++number) {
     const std::string_view line = TakeLine(&lines);
     if (line.empty()) continue;
@@ -114,7 +101,7 @@ Status ReadTiktoken(std::string_view lines, TokenizerData* data) {
     }
     if (*id >= static_cast<size_t>(kVocabRange.max)) return TooMany();
     std::string& piece = data->pieces.emplace_back();
-    for (const char byte : *bytes) piece += characters[static_cast<unsigned char>(byte)];
+    for (const char byte : *bytes) AppendUtf8(ByteToCharacter(static_cast<uint8_t>(byte)), &piece);
   }
   if (data->pieces.empty()) return BadModel("the tiktoken file is empty");
   data->model = TokenizerModel::kByteBpe;

@@ -3,6 +3,7 @@
 // choices are spaces, of which tokens of 1 to 128 exist, so that a mask has many tokens to look at.
 #include <benchmark/benchmark.h>
 
+#include "base/byte_alphabet.h"
 #include "base/str_cat.h"
 #include "text/choice.h"
 #include "text/unicode/characters.h"

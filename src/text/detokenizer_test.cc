@@ -1,4 +1,5 @@
 #include "text/detokenizer.h"
+#include "base/byte_alphabet.h"
 
 #include <gtest/gtest.h>
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_alphabet.h"
 #include "text/grammar.h"
 #include "text/unicode/characters.h"
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "base/byte_alphabet.h"
 #include "base/str_cat.h"
 #include "text/pre_tokenizer_pattern.h"
 #include "text/pre_tokenizer_pattern_classes.h"

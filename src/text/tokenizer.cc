@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/byte_alphabet.h"
 #include "base/str_cat.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"

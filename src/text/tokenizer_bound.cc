@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/byte_alphabet.h"
 #include "base/seeded_hash.h"
 #include "text/unicode/characters.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/byte_alphabet.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 

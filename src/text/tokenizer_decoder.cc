@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/byte_alphabet.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "text/unicode/characters.h"

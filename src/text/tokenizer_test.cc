@@ -1,4 +1,5 @@
 #include "text/tokenizer.h"
+#include "base/byte_alphabet.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 // 8), not the newest Unicode: see docs/tokenizers.md. Thread-safe.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -83,13 +82,6 @@ std::string_view StripRight(std::string_view text, Goes goes) {
   while (start > 0 && goes(DecodeUtf8Before(text, &start))) text = text.substr(0, start);
   return text;
 }
-
-// GPT-2's byte alphabet: every byte as a printable character, U+0000..U+0143.
-uint32_t ByteToCharacter(uint8_t byte);
-// The byte, or -1 when the code point is not of the alphabet.
-int CharacterToByte(uint32_t code_point);
-// A piece spelled in the alphabet as bytes; false when it holds another character.
-bool BytesOfAlphabet(std::string_view piece, std::string* bytes);
 
 // Sets of code points as sorted, disjoint, closed ranges.
 struct CodePointRange {
