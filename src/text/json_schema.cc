@@ -220,6 +220,7 @@ void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
     if (only != nullptr && only != source) lists.push_back({ValueKey(*only)});
   }
   OrderedJson values = OrderedJson::array();
+  ValueBounds bounds(form, &refusals_);
   uint8_t types = 0;
   for (const OrderedJson& value : first) {
     bool fits = (TypeOf(value) & form.types) != 0;
@@ -228,12 +229,12 @@ void Rewriter::EmitValues(const SchemaForm& form, const OrderedJson& first,
       fits = std::all_of(lists.begin(), lists.end(),
                          [&](const std::set<std::string>& keys) { return keys.contains(key); });
     }
-    if (!fits || !IsWithinBounds(form, value, &refusals_)) continue;
+    if (!fits || !bounds.Hold(value)) continue;
     values.push_back(WithWrittenNumbers(value));
     types |= TypeOf(value);
   }
   for (const TypedKeyword& keyword : kTypedKeywords) {
-    if (keyword.is_bound || (keyword.types & types) == 0) continue;  // IsWithinBounds has seen it
+    if (keyword.is_bound || (keyword.types & types) == 0) continue;  // the bounds have seen it
     for (size_t i = 0; i < form.members.size(); ++i) {
       if (form.Find(i, keyword.name) == nullptr) continue;
       return Refuse(form, i, keyword.name, "is not supported beside const or enum");

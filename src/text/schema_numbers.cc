@@ -139,16 +139,12 @@ OrderedJson Multiples(const SchemaForm& form, const Decimal& multiple, std::opti
   return {{"enum", std::move(values)}};
 }
 
-// Bounds of numbers that are read as the library has them.
-struct Bounds {
-  std::optional<double> low, high, above, below;
-};
-
-Bounds BoundsOf(const SchemaForm& form, bool integers, SchemaRefusals* refusals) {
-  Bounds bounds = {BoundOf(form, "minimum", true, refusals),
-                   BoundOf(form, "maximum", false, refusals),
-                   BoundOf(form, "exclusiveMinimum", true, refusals),
-                   BoundOf(form, "exclusiveMaximum", false, refusals)};
+// Of numbers that are read as the library has them.
+NumberBounds BoundsOf(const SchemaForm& form, bool integers, SchemaRefusals* refusals) {
+  NumberBounds bounds = {BoundOf(form, "minimum", true, refusals),
+                         BoundOf(form, "maximum", false, refusals),
+                         BoundOf(form, "exclusiveMinimum", true, refusals),
+                         BoundOf(form, "exclusiveMaximum", false, refusals)};
   auto& [low, high, above, below] = bounds;
   if (integers) {
     if (low) low = std::ceil(*low);
@@ -204,18 +200,22 @@ std::optional<int64_t> CountOf(const SchemaForm& form, const char* keyword, bool
   return static_cast<int64_t>(*bound);
 }
 
-bool IsWithinBounds(const SchemaForm& form, const OrderedJson& value, SchemaRefusals* refusals) {
+bool ValueBounds::Hold(const OrderedJson& value) {
   if (value.is_string()) {
+    if (!lengths_) {
+      lengths_ = Lengths{CountOf(form_, "minLength", true, refusals_),
+                         CountOf(form_, "maxLength", false, refusals_)};
+    }
     const auto length = static_cast<int64_t>(CountUtf8(value.get_ref<const std::string&>()));
-    const auto least = CountOf(form, "minLength", true, refusals);
-    const auto most = CountOf(form, "maxLength", false, refusals);
-    return (!least || length >= *least) && (!most || length <= *most);
+    return (!lengths_->least || length >= *lengths_->least) &&
+           (!lengths_->most || length <= *lengths_->most);
   }
   if (!value.is_number()) return true;
+  if (!bounds_) bounds_ = BoundsOf(form_, /*integers=*/false, refusals_);
   const double number = ComparedOf(value);
-  const Bounds bounds = BoundsOf(form, /*integers=*/false, refusals);
-  return (!bounds.low || number >= *bounds.low) && (!bounds.high || number <= *bounds.high) &&
-         (!bounds.above || number > *bounds.above) && (!bounds.below || number < *bounds.below);
+  const auto& [low, high, above, below] = *bounds_;
+  return (!low || number >= *low) && (!high || number <= *high) && (!above || number > *above) &&
+         (!below || number < *below);
 }
 
 OrderedJson NumbersOf(const SchemaForm& form, SchemaRefusals* refusals, bool* extended) {

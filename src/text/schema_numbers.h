@@ -18,8 +18,28 @@ std::optional<double> BoundOf(const SchemaForm& form, const char* keyword, bool 
 std::optional<int64_t> CountOf(const SchemaForm& form, const char* keyword, bool largest,
                                SchemaRefusals* refusals);
 
-// Whether the value of a const or enum is within the form's bounds and lengths.
-bool IsWithinBounds(const SchemaForm& form, const OrderedJson& value, SchemaRefusals* refusals);
+// Of `low` and `above` one is set at most, and of `high` and `below`.
+struct NumberBounds {
+  std::optional<double> low, high, above, below;
+};
+
+// The bounds and lengths of a form, by which values of a const or enum are judged. What is wrong
+// with them is refused once a value meets them. The form must outlive it.
+class ValueBounds {
+ public:
+  ValueBounds(const SchemaForm& form, SchemaRefusals* refusals)
+      : form_(form), refusals_(refusals) {}
+  bool Hold(const OrderedJson& value);
+
+ private:
+  struct Lengths {
+    std::optional<int64_t> least, most;
+  };
+  const SchemaForm& form_;
+  SchemaRefusals* const refusals_;
+  std::optional<Lengths> lengths_;      // made for the first text
+  std::optional<NumberBounds> bounds_;  // for the first number
+};
 
 // The rewritten schema of the numbers that fit; false: none does. `*extended`: set where the
 // library itself cannot read it.
