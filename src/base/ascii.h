@@ -1,6 +1,7 @@
 // Texts of protocols and settings, in which only ASCII letters have a case. No locale takes part.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,15 @@ inline std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = Lower(c);
   return lower;
+}
+
+// Letters, digits and _ . - make a word, as names of folders, functions and parameters are.
+inline bool IsWordByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '-';
+}
+inline bool IsWord(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsWordByte);
 }
 
 // Without blanks and line ends at its sides. Points into `text`.

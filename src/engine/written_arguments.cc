@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "text/structural_tag.h"
@@ -13,14 +14,18 @@
 namespace sluice::engine {
 namespace {
 
-constexpr size_t kWordBytesMax = 256;
+using FormKind = text::ArgumentForm::Kind;
 
-bool IsWord(std::string_view name) {
-  return !name.empty() && name.size() <= kWordBytesMax &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '_' || c == '.' || c == '-';
-         });
+std::string_view NameOfForm(FormKind kind) {
+  switch (kind) {
+    case FormKind::kPython:
+      return text::kArgumentsInPython;
+    case FormKind::kGemma:
+      return text::kArgumentsOfGemma;
+    case FormKind::kMarked:
+      break;
+  }
+  return text::kArgumentsMarked;
 }
 
 Status Refuse(std::string_view what, std::string_view text, std::string_view why) {
@@ -45,7 +50,7 @@ class WrittenBuilder {
   }
 
  private:
-  bool python() const { return form_.name == "python"; }
+  bool python() const { return form_.kind == FormKind::kPython; }
   bool quoted() const { return !form_.quote.empty(); }
 
   // The alternatives of arguments that are objects: others are none.
@@ -80,7 +85,8 @@ class WrittenBuilder {
     if (python()) {
       const OrderedJson properties = object.value("properties", OrderedJson::object());
       for (const auto& [name, part] : properties.items()) {
-        if (!IsWord(name)) return Refuse("the property", name, "has a name that is no argument's");
+        if (!IsWord(name) || name.size() > text::kBareWordBytesMax)
+          return Refuse("the property", name, "has a name that is no argument's");
       }
       if (!properties.empty() && object.contains("propertyNames")) {
         // Others beside names are left out, as they are of JSON objects that do not say.
@@ -198,7 +204,8 @@ class WrittenBuilder {
 Result<OrderedJson> WrittenArguments(const OrderedJson& schema, const text::ArgumentForm& form,
                                      const text::SpecialMark& special) {
   SLUICE_ASSIGN_OR_RETURN(OrderedJson arguments, WrittenBuilder(schema, form).Run());
-  OrderedJson written_as = {{std::string(text::kFormOfArguments), std::string(form.name)}};
+  OrderedJson written_as = {
+      {std::string(text::kFormOfArguments), std::string(NameOfForm(form.kind))}};
   if (!form.quote.empty()) {
     written_as[std::string(text::kQuoteOfArguments)] = std::string(form.quote);
     const int32_t token = special(form.quote);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "fetch/file_name.h"
@@ -13,15 +14,9 @@ namespace {
 constexpr size_t kModelNameBytesMax = 2048;
 constexpr size_t kWordBytesMax = 96;  // of an owner or a repository, as the Hub has it
 
-bool IsWordCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '_' || c == '.';
-}
-
 // An owner or a name of the Hub, which becomes the name of a folder.
-bool IsWord(std::string_view word) {
-  return !word.empty() && word.size() <= kWordBytesMax && word.front() != '.' &&
-         std::all_of(word.begin(), word.end(), IsWordCharacter);
+bool IsFolderName(std::string_view word) {
+  return IsWord(word) && word.size() <= kWordBytesMax && word.front() != '.';
 }
 
 std::vector<std::string_view> Split(std::string_view text, char at) {
@@ -59,7 +54,7 @@ Status ReadPath(std::string_view name, std::string_view path, ModelName* out) {
     if (out->selector.empty()) return Unknown(name);
   }
   const std::vector<std::string_view> parts = Split(rest, '/');
-  if (parts.size() < 2 || !IsWord(parts[0]) || !IsWord(parts[1])) return Unknown(name);
+  if (parts.size() < 2 || !IsFolderName(parts[0]) || !IsFolderName(parts[1])) return Unknown(name);
   out->repository = StrCat(parts[0], '/', parts[1]);
   if (parts.size() == 2) return OkStatus();
   const bool file = parts[2] == "blob" || parts[2] == "resolve";
@@ -74,7 +69,7 @@ Status ReadPath(std::string_view name, std::string_view path, ModelName* out) {
 }  // namespace
 
 Status CheckRevision(std::string_view revision) {
-  const auto allowed = [](char c) { return IsWordCharacter(c) || c == '/'; };
+  const auto allowed = [](char c) { return IsWordByte(c) || c == '/'; };
   if (!revision.empty() && revision.size() <= kWordBytesMax && revision.front() != '-' &&
       std::all_of(revision.begin(), revision.end(), allowed) && CheckFileName(revision).ok()) {
     return OkStatus();

@@ -183,6 +183,8 @@ static_assert(kNumberText == kNumberMark);
 static_assert(std::string_view(kExtendedMember) == kExtended);
 static_assert(kWrittenAsMember == kWrittenAs && kFormOfArguments == kForm &&
               kQuoteOfArguments == kQuote && kQuoteTokenOfArguments == kQuoteToken);
+static_assert(kArgumentsMarked == kMarkedForm && kArgumentsInPython == kPythonForm &&
+              kArgumentsOfGemma == kGemmaForm);
 
 // The text that the library is given; what it would leave out or read wrongly is refused.
 Result<std::string> ForLibrary(const Grammar& grammar) {

@@ -16,7 +16,10 @@ inline constexpr const char* kRewrittenMember = "rewritten";
 // as a family writes them (text/grammar_compiler/written_arguments.h, which fuzz targets are built
 // without).
 inline constexpr std::string_view kWrittenAsMember = "written_as";
-inline constexpr std::string_view kFormOfArguments = "form";
+inline constexpr std::string_view kFormOfArguments = "form";  // one of the next three
+inline constexpr std::string_view kArgumentsMarked = "marked";
+inline constexpr std::string_view kArgumentsInPython = "python";
+inline constexpr std::string_view kArgumentsOfGemma = "gemma";
 inline constexpr std::string_view kQuoteOfArguments = "quote";
 inline constexpr std::string_view kQuoteTokenOfArguments = "quote_token";
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "text/grammar_compiler/frames.h"
 
 namespace sluice::text {
@@ -174,13 +175,6 @@ class SpecReader {
 
   const Value& root_;
 };
-
-bool IsWord(const std::string& name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
-}
 
 class Writer final : public xgrammar::JSONSchemaConverter {
  public:

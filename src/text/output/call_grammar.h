@@ -25,9 +25,17 @@ struct ParameterShape {
 
 // How a family writes all arguments of a call together, where that is not JSON as others write it.
 struct ArgumentForm {
-  std::string_view name;   // of text/grammar_compiler/written_arguments.h
-  std::string_view quote;  // around texts; empty: quotes
+  enum class Kind : uint8_t {
+    kMarked,  // JSON without "<|" in it, which begins the marks around it
+    kPython,  // the arguments of a call in Python: name=value, ...
+    kGemma,   // JSON whose names are bare words and whose texts stand between marks
+  };
+  Kind kind;
+  std::string_view quote = {};  // around texts; empty: quotes
 };
+
+// Of a name or another word of a call that stands without quotes.
+inline constexpr size_t kBareWordBytesMax = 256;
 
 // How a family writes calls, from the first one's beginning to the last one's end.
 struct CallShape {

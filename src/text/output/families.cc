@@ -293,7 +293,7 @@ constexpr Mark kPythonicMarks[] = {"<|python_start|>", "<|python_end|>"};
 constexpr PythonicForm kPythonic = {std::span(kPythonicMarks, 1), std::span(kPythonicMarks + 1, 1),
                                     /*bare=*/true};
 
-constexpr ArgumentForm kPythonArguments = {"python", ""};
+constexpr ArgumentForm kPythonArguments = {ArgumentForm::Kind::kPython};
 constexpr CallShape kPythonicShape = {.section_begin = "[",
                                       .arguments = "(",
                                       .call_end = ")",
@@ -316,7 +316,7 @@ constexpr Mark kGemmaSigns[] = {"<|tool_call>call:"};
 constexpr Mark kGemmaMarks[] = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
 constexpr GemmaForm kGemma = {"<|tool_call>call:", "<|\"|>", "<tool_call|>"};
 
-constexpr ArgumentForm kGemmaArguments = {"gemma", kGemma.quote};
+constexpr ArgumentForm kGemmaArguments = {ArgumentForm::Kind::kGemma, kGemma.quote};
 constexpr CallShape kGemmaShape = {
     .call_begin = kGemma.begin, .call_end = kGemma.end, .form = &kGemmaArguments};
 
@@ -325,7 +325,7 @@ constexpr Mark kFunctionGemmaMarks[] = {"<start_function_call>", "<end_function_
 constexpr GemmaForm kFunctionGemma = {"<start_function_call>call:", "<escape>",
                                       "<end_function_call>"};
 
-constexpr ArgumentForm kFunctionGemmaArguments = {"gemma", kFunctionGemma.quote};
+constexpr ArgumentForm kFunctionGemmaArguments = {ArgumentForm::Kind::kGemma, kFunctionGemma.quote};
 constexpr CallShape kFunctionGemmaShape = {.call_begin = kFunctionGemma.begin,
                                            .call_end = kFunctionGemma.end,
                                            .form = &kFunctionGemmaArguments};
@@ -339,7 +339,7 @@ constexpr Mark kHarmonySigns[] = {"<|channel|>analysis"};
 constexpr Mark kHarmonyMarks[] = {"<|channel|>",   "<|message|>", "<|start|>", "<|end|>",
                                   "<|constrain|>", "<|call|>",    "<|return|>"};
 // Arguments in which a mark ends the message, though it stand in a text.
-constexpr ArgumentForm kHarmonyArguments = {"marked", ""};
+constexpr ArgumentForm kHarmonyArguments = {ArgumentForm::Kind::kMarked};
 constexpr CallShape kHarmonyShape = {.call_begin = "<|channel|>commentary to=functions.",
                                      .arguments = " <|constrain|>json<|message|>",
                                      .form = &kHarmonyArguments,

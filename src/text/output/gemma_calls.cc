@@ -1,12 +1,12 @@
 #include "text/output/gemma_calls.h"
 
+#include "text/output/call_grammar.h"
 #include "text/output/json_text.h"
 #include "text/output/white_space.h"
 
 namespace sluice::text {
 namespace {
 
-constexpr size_t kGemmaWordBytesMax = 256;
 constexpr size_t kGemmaDepthMax = 64;
 
 }  // namespace
@@ -46,8 +46,8 @@ bool GemmaCalls::StepName(AnswerParts* parts, TextDelta* delta) {
   const std::string_view rest = pending_.rest();
   const size_t end = rest.find_first_of(" \t\r\n<>()\"{");
   const bool longer = end == std::string_view::npos;
-  if (longer && rest.size() <= kGemmaWordBytesMax) return false;
-  if (longer || end == 0 || end > kGemmaWordBytesMax || rest[end] != '{') {
+  if (longer && rest.size() <= kBareWordBytesMax) return false;
+  if (longer || end == 0 || end > kBareWordBytesMax || rest[end] != '{') {
     parts->Text(form_.begin, delta);
     state_ = State::kProse;
     return true;

@@ -1,5 +1,7 @@
 #include "text/output/pythonic_calls.h"
 
+#include "base/ascii.h"
+#include "text/output/call_grammar.h"
 #include "text/output/json_text.h"
 #include "text/output/white_space.h"
 
@@ -7,13 +9,7 @@ namespace sluice::text {
 namespace {
 
 constexpr std::string_view kBetweenCalls = " \t\r\n,;[]";
-constexpr size_t kWordBytesMax = 256;
 constexpr int kPythonicDepthMax = 64;
-
-bool IsNameByte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-';
-}
 
 }  // namespace
 
@@ -50,7 +46,7 @@ PythonLiteral::Step PythonLiteral::Add(char c, std::string* json) {
     AddInText(c, json);
     return Step::kTaken;
   }
-  if (IsNameByte(c) || c == '+') {
+  if (IsWordByte(c) || c == '+') {
     // A number may have any number of digits.
     number_ = number_ || (word_.empty() && ((c >= '0' && c <= '9') || c == '-'));
     if (number_) {
@@ -58,7 +54,7 @@ PythonLiteral::Step PythonLiteral::Add(char c, std::string* json) {
       return Step::kTaken;
     }
     word_ += c;
-    return word_.size() > kWordBytesMax ? Step::kBroken : Step::kTaken;
+    return word_.size() > kBareWordBytesMax ? Step::kBroken : Step::kTaken;
   }
   EndWord(json);
   const bool opens = c == '[' || c == '{' || c == '(', closes = c == ']' || c == '}' || c == ')';
@@ -134,7 +130,7 @@ bool PythonicCalls::StepBetween(AnswerParts* parts, TextDelta* delta) {
   }
   const Match end = TakeEnd(form_.ends, called_);
   if (end == Match::kPerhaps) return false;
-  if (end == Match::kYes || !IsNameByte(rest[0])) {
+  if (end == Match::kYes || !IsWordByte(rest[0])) {
     GiveBack(parts, delta);
     return true;
   }
@@ -146,8 +142,8 @@ bool PythonicCalls::StepBetween(AnswerParts* parts, TextDelta* delta) {
 void PythonicCalls::StepName(AnswerParts* parts, TextDelta* delta) {
   const char c = pending_.rest()[0];
   const bool ends = c == '(' && !name_.empty() && (marked_ || schemas_.Has(name_));
-  const bool goes_on = IsNameByte(c) || (!name_.empty() && (c == ':' || c == '/'));
-  if (!ends && (!goes_on || name_.size() >= kWordBytesMax)) return GiveBack(parts, delta);
+  const bool goes_on = IsWordByte(c) || (!name_.empty() && (c == ':' || c == '/'));
+  if (!ends && (!goes_on || name_.size() >= kBareWordBytesMax)) return GiveBack(parts, delta);
   Hold(1);
   if (!ends) {
     name_ += c;
@@ -179,7 +175,7 @@ void PythonicCalls::StepKey(AnswerParts* parts, TextDelta* delta) {
     return;
   }
   const bool space = IsSpace(c) && held_.size() < kLookAheadMax;
-  if (!space && (!IsNameByte(c) || key_.size() >= kWordBytesMax)) {
+  if (!space && (!IsWordByte(c) || key_.size() >= kBareWordBytesMax)) {
     if (!begun) return GiveBack(parts, delta);
     EndCall(parts, delta);
     state_ = State::kProse;
