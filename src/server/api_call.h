@@ -19,6 +19,7 @@ inline constexpr int kAnswersMax = 128;  // prompts x n, or x best_of
 inline constexpr int kMessagesMax = 2048;
 inline constexpr size_t kPartsMax = 1024;
 inline constexpr size_t kToolsMax = 128;
+inline constexpr size_t kContextEditsMax = 16;  // of Anthropic's context_management
 inline constexpr size_t kToolBytesMax = 256u << 10;
 inline constexpr size_t kToolCallsMax = 128;
 inline constexpr size_t kKwargsBytesMax = 16u << 10;

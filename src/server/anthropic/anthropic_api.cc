@@ -15,7 +15,6 @@ constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSignatureBytesMax = 64u << 10;
 constexpr int kBudgetMax = 1 << 30;
-constexpr size_t kEditsMax = 16;
 
 // What the blocks of one message say.
 struct Blocks {
@@ -218,7 +217,7 @@ void ReadContextManagement(Fields* fields, OrderedJson* messages) {
   const OrderedJson* object = fields->Object("context_management");
   if (object == nullptr) return;
   Fields management(*object, "context_management.");
-  const OrderedJson* edits = management.Array("edits", kEditsMax);
+  const OrderedJson* edits = management.Array("edits", kContextEditsMax);
   for (size_t i = 0; edits != nullptr && i < edits->size() && management.ok(); ++i) {
     ReadEdit(&management, (*edits)[i], StrCat("context_management.edits[", i, "]"), messages);
   }

@@ -470,6 +470,7 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["salt_bytes_max"] = StrCat(kSaltBytesMax);
   inserts["messages_max"] = StrCat(kMessagesMax);
   inserts["tools_max"] = StrCat(kToolsMax);
+  inserts["edits_max"] = StrCat(kContextEditsMax);
   inserts["parts_max"] = StrCat(kPartsMax);
   inserts["tool_calls_max"] = StrCat(kToolCallsMax);
   inserts["documents_max"] = StrCat(kDocumentsMax);

@@ -47,7 +47,7 @@ constexpr const char* kPromptFields = R"json(
             "display": {"type": "string",
               "description": "omitted: blocks of thinking have no text. Else without effect"}}},
         "context_management": {"type": "object", "additionalProperties": false, "properties": {
-          "edits": {"type": "array", "maxItems": 16, "items": {"type": "object",
+          "edits": {"type": "array", "maxItems": @edits_max@, "items": {"type": "object",
             "required": ["type"], "properties": {"type": {"type": "string",
               "description": "clear_thinking_20251015 leaves out what was thought before the last keep.value messages that think; clear_tool_uses and compact have no effect"},
               "keep": {}}}}}},
