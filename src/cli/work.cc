@@ -59,6 +59,41 @@ double LatentMacs(const files::ModelConfig& config, const files::LayerConfig& la
          heads * rank * (latent.nope_dim + latent.value_dim) + heads * latent.value_dim * hidden;
 }
 
+void AddShortConv(const files::ModelConfig& config, ModelWork* work) {
+  const double hidden = config.hidden_size;
+  work->layer_macs += 4 * hidden * hidden;
+  work->state_macs += hidden * (config.short_conv.kernel + 2);  // both gates, too
+  work->state_bytes += 2 * sizeof(float) * hidden * (config.short_conv.kernel - 1);
+}
+
+void AddRecurrence(const files::ModelConfig& config, ModelWork* work) {
+  const files::LinearAttentionConfig& linear = config.linear;
+  const double hidden = config.hidden_size;
+  const double values = linear.value_width(), channels = linear.channels();
+  work->layer_macs += hidden * (channels + 2 * values + linear.gates()) +
+                      values * (linear.scan_width() + linear.step_rank);
+  // The rule reads a state twice, with the key and the query, and adds to it once.
+  work->state_macs += 3 * values * linear.key_head_dim + channels * linear.conv_kernel;
+  work->state_bytes +=
+      2 * sizeof(float) * (values * linear.key_head_dim + channels * linear.conv_rows());
+}
+
+void AddAttention(const files::ModelConfig& config, const files::LayerConfig& layer,
+                  ModelWork* work) {
+  const double hidden = config.hidden_size, head = config.head_dim_of(layer);
+  const double queries = config.num_heads * head,
+               keys = layer.kv_of < 0 ? config.kv_heads_of(layer) * head : 0;
+  work->layer_macs += config.latent.kv_rank > 0 ? LatentMacs(config, layer)
+                                                : 2 * hidden * queries + 2 * hidden * keys;
+  if (config.attention_gate) work->layer_macs += hidden * queries;
+  // The product for it before the first layer, and two in the layer.
+  work->layer_macs += 3 * hidden * config.layer_inputs.width;
+  work->layer_macs += 2 * hidden * (config.altup.laurel_rank + config.altup.streams);
+  const files::IndexerConfig& indexer = config.latent.indexer;
+  const int window = layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0;
+  work->windows.push_back(indexer.heads > 0 ? indexer.top_k : window);
+}
+
 }  // namespace
 
 int64_t KvHeadBytes(DType dtype, int head_dim) {
@@ -89,38 +124,17 @@ ModelWork WorkOf(const files::ModelConfig& config, const files::TensorSource& te
     work.weight_bytes += static_cast<double>(tensor.data.size());
   }
   const double hidden = config.hidden_size;
-  const files::LinearAttentionConfig& linear = config.linear;
   const files::LatentConfig& latent = config.latent;
-  const double values = linear.value_width(), channels = linear.channels();
   for (const files::LayerConfig& layer : config.layers) {
     const double matrices = config.plain_mlp ? 2 : 3;
     if (layer.mlp) work.layer_macs += matrices * hidden * config.mlp_width_of(layer);
-    if (files::HasState(layer.kind) && layer.kind != files::LayerKind::kShortConv) {
-      work.layer_macs += hidden * (channels + 2 * values + linear.gates()) +
-                         values * (linear.scan_width() + linear.step_rank);
-      // The rule reads a state twice, with the key and the query, and adds to it once.
-      work.state_macs += 3 * values * linear.key_head_dim + channels * linear.conv_kernel;
-      work.state_bytes +=
-          2 * sizeof(float) * (values * linear.key_head_dim + channels * linear.conv_rows());
-      continue;
-    }
     if (layer.kind == files::LayerKind::kShortConv) {
-      work.layer_macs += 4 * hidden * hidden;
-      work.state_macs += hidden * (config.short_conv.kernel + 2);  // both gates, too
-      work.state_bytes += 2 * sizeof(float) * hidden * (config.short_conv.kernel - 1);
-      continue;
+      AddShortConv(config, &work);
+    } else if (files::HasState(layer.kind)) {
+      AddRecurrence(config, &work);
+    } else {
+      AddAttention(config, layer, &work);
     }
-    const double head = config.head_dim_of(layer);
-    const double queries = config.num_heads * head,
-                 keys = layer.kv_of < 0 ? config.kv_heads_of(layer) * head : 0;
-    work.layer_macs +=
-        latent.kv_rank > 0 ? LatentMacs(config, layer) : 2 * hidden * queries + 2 * hidden * keys;
-    if (config.attention_gate) work.layer_macs += hidden * queries;
-    // The product for it before the first layer, and two in the layer.
-    work.layer_macs += 3 * hidden * config.layer_inputs.width;
-    work.layer_macs += 2 * hidden * (config.altup.laurel_rank + config.altup.streams);
-    const int window = layer.kind == files::LayerKind::kWindow ? config.sliding_window : 0;
-    work.windows.push_back(latent.indexer.heads > 0 ? latent.indexer.top_k : window);
   }
   work.layer_macs += 2 * hidden * hidden * std::max(0, config.altup.streams - 1);
   work.output_macs = hidden * config.vocab_size;
