@@ -274,6 +274,19 @@ Status SchemaExpander::AddMember(const Pending& next, SchemaForm* form,
     pending->push_back({target, self});
   }
   SLUICE_RETURN_IF_ERROR(AddDynamic(schema, self, pending));
+  SLUICE_RETURN_IF_ERROR(AddLists(schema, self, pending, choices));
+  if (schema.contains("not")) SLUICE_RETURN_IF_ERROR(AddNegation(schema, self, form, pending));
+  const bool branches = schema.contains("then") || schema.contains("else");
+  for (const char* keyword : {"if", "dependentRequired", "dependentSchemas", "dependencies"}) {
+    if (!schema.contains(keyword) || (keyword[0] == 'i' && !branches)) continue;
+    SLUICE_ASSIGN_OR_RETURN(const OrderedJson* stand_in, StandIn(keyword, schema));
+    pending->push_back({stand_in, self});
+  }
+  return OkStatus();
+}
+
+Status SchemaExpander::AddLists(const OrderedJson& schema, int self, std::vector<Pending>* pending,
+                                std::vector<Choice>* choices) {
   for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
     const auto list = schema.find(keyword);
     if (list == schema.end()) continue;
@@ -296,13 +309,6 @@ Status SchemaExpander::AddMember(const Pending& next, SchemaForm* form,
       SLUICE_ASSIGN_OR_RETURN(const OrderedJson* stand_in, StandIn(keyword, schema));
       pending->push_back({stand_in, self});
     }
-  }
-  if (schema.contains("not")) SLUICE_RETURN_IF_ERROR(AddNegation(schema, self, form, pending));
-  const bool branches = schema.contains("then") || schema.contains("else");
-  for (const char* keyword : {"if", "dependentRequired", "dependentSchemas", "dependencies"}) {
-    if (!schema.contains(keyword) || (keyword[0] == 'i' && !branches)) continue;
-    SLUICE_ASSIGN_OR_RETURN(const OrderedJson* stand_in, StandIn(keyword, schema));
-    pending->push_back({stand_in, self});
   }
   return OkStatus();
 }

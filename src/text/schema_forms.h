@@ -115,6 +115,9 @@ class SchemaExpander {
             std::vector<SchemaForm>* forms);
   Status AddMember(const Pending& next, SchemaForm* form, std::vector<Pending>* pending,
                    std::vector<Choice>* choices);
+  // What allOf, anyOf and oneOf say.
+  Status AddLists(const OrderedJson& schema, int self, std::vector<Pending>* pending,
+                  std::vector<Choice>* choices);
   Status AddDynamic(const OrderedJson& schema, int self, std::vector<Pending>* pending) const;
   Status AddNegation(const OrderedJson& schema, int self, SchemaForm* form,
                      std::vector<Pending>* pending);
