@@ -179,18 +179,10 @@ Status EagleHead::NormRead(device::Stream& stream, const ops::Tensor& hidden) co
   return OkStatus();
 }
 
-Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
-                        const ops::Tensor& hidden, Of of, const DraftOutputs& outputs) const {
-  if (batch.tokens() == 0) return OkStatus();
-  if (config_.form == files::EagleForm::kDiffusion) {
-    return of == Of::kModel ? ReadModel(context, batch, hidden)
-                            : DraftBlock(context, batch, hidden, outputs);
-  }
-  device::Stream& stream = *context.stream;
+Result<ops::Tensor> EagleHead::Join(device::Stream& stream, const DeviceBatch& batch,
+                                    const ops::Tensor& hidden, Of of,
+                                    const layers::Activations& a) const {
   const int64_t width = config_.layer.hidden_size;
-  layers::Activations a = layers::Activations::Slice(context.workspace, config_.layer, options_,
-                                                     batch.tokens(), batch.rows());
-  if (!outputs.hidden.empty()) a.last = outputs.hidden;
   const auto into_joined = [&](const layers::Norm& norm, const ops::Tensor& x, int64_t column) {
     layers::Activations part = a;
     part.hidden = x;
@@ -229,6 +221,21 @@ Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
     SLUICE_RETURN_IF_ERROR(join_(stream, a.joined, {}, a.hidden));
     residual = a.hidden;
   }
+  return residual;
+}
+
+Status EagleHead::Draft(ForwardContext& context, const DeviceBatch& batch,
+                        const ops::Tensor& hidden, Of of, const DraftOutputs& outputs) const {
+  if (batch.tokens() == 0) return OkStatus();
+  if (config_.form == files::EagleForm::kDiffusion) {
+    return of == Of::kModel ? ReadModel(context, batch, hidden)
+                            : DraftBlock(context, batch, hidden, outputs);
+  }
+  device::Stream& stream = *context.stream;
+  layers::Activations a = layers::Activations::Slice(context.workspace, config_.layer, options_,
+                                                     batch.tokens(), batch.rows());
+  if (!outputs.hidden.empty()) a.last = outputs.hidden;
+  SLUICE_ASSIGN_OR_RETURN(ops::Tensor residual, Join(stream, batch, hidden, of, a));
   for (const Layer& layer : layers_) {
     layers::Activations read = a;
     if (layer.input_norm.bound()) {

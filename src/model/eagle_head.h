@@ -93,6 +93,9 @@ class EagleHead {
   Status MakeMask(const layers::Binder& binder, device::Device& device);
   // In place.
   Status NormRead(device::Stream& stream, const ops::Tensor& hidden) const;
+  // Puts the tokens beside `hidden`, as the first layer reads them; gives what it adds to.
+  Result<ops::Tensor> Join(device::Stream& stream, const DeviceBatch& batch,
+                           const ops::Tensor& hidden, Of of, const layers::Activations& a) const;
   struct Mask {
     ops::Tensor states;  // [1, hidden]: what stands for hidden states, joined
     ops::Tensor rows;    // I32 [tokens], zeros: by which every token reads them

@@ -10,9 +10,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   std::unique_ptr<Decoder> model(new Decoder(std::move(parts)));
   const files::ModelConfig& config = model->config_;
   const files::ArchitectureInfo& info = files::InfoOf(config.architecture);
-  const files::NormPlaces places = info.norm_places;
-  const bool before = places != files::NormPlaces::kAfter;
-  const bool after = places != files::NormPlaces::kBefore;
+  const bool after = info.norm_places != files::NormPlaces::kBefore;
   CHECK(!(after && config.parallel_residual),
         "blocks in parallel have no norm that adds the first");
   CHECK(!(config.parallel_norms && config.experts.count > 0),
@@ -34,29 +32,7 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
   }
   SLUICE_ASSIGN_OR_RETURN(model->rope_, RopeTables::Make(config, model->options_, model->device_));
   SLUICE_RETURN_IF_ERROR(model->MakeHeadVectors());
-  for (int i = 0; i < config.num_layers; ++i) {
-    const auto name = [&](const char* norm, bool there) {
-      return there ? StrCat("layers.", i, ".", norm) : "";
-    };
-    const bool normed = i == 0 && config.embedding_norm && info.encoder;
-    Norm norm;
-    if (!config.BesideLast(i)) {
-      SLUICE_ASSIGN_OR_RETURN(norm,
-                              model->NormOfSum(binder, name("input_norm", before && !normed)));
-    }
-    SLUICE_ASSIGN_OR_RETURN(Body mixer, model->MakeMixer(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddBlock(binder, std::move(norm), std::move(mixer),
-                                           name("attention_post_norm", after)));
-    model->blocks_.back().ends_layer =
-        config.layers[i].mlp && config.StoredMlp(i) != config.StoredMixer(i);
-    SLUICE_ASSIGN_OR_RETURN(
-        model->blocks_.back().keep,
-        model->KeptNorm(binder, i, "input_norm_kept", config.layers[i].mixer_residual));
-    SLUICE_RETURN_IF_ERROR(model->AddFeedForward(binder, i));
-    SLUICE_RETURN_IF_ERROR(model->AddLayerInput(binder, i));
-    const bool last = i + 1 == config.num_layers;
-    model->blocks_.back().ends_layer = last || config.StoredMixer(i + 1) != config.StoredMlp(i);
-  }
+  for (int i = 0; i < config.num_layers; ++i) SLUICE_RETURN_IF_ERROR(model->AddLayer(binder, i));
   model->adds_to_normed_ = info.adds_to_normed;
   model->branch_is_free_ =
       !after && !config.parallel_norms && config.experts.shared_width == 0 && !config.pooling;
@@ -70,6 +46,33 @@ Result<std::unique_ptr<Model>> Decoder::Make(ModelParts parts) {
                                           model->rope_.model.tensor(), model->embedding_));
   }
   return std::unique_ptr<Model>(std::move(model));
+}
+
+Status Decoder::AddLayer(const Binder& binder, int layer) {
+  const files::ArchitectureInfo& info = files::InfoOf(config_.architecture);
+  const auto name = [&](const char* norm, bool there) {
+    return there ? StrCat("layers.", layer, ".", norm) : "";
+  };
+  // The norm of the embedding is the first one's.
+  const bool before = info.norm_places != files::NormPlaces::kAfter &&
+                      !(layer == 0 && config_.embedding_norm && info.encoder);
+  const bool after = info.norm_places != files::NormPlaces::kBefore;
+  Norm norm;
+  if (!config_.BesideLast(layer)) {
+    SLUICE_ASSIGN_OR_RETURN(norm, NormOfSum(binder, name("input_norm", before)));
+  }
+  SLUICE_ASSIGN_OR_RETURN(Body mixer, MakeMixer(binder, layer));
+  SLUICE_RETURN_IF_ERROR(
+      AddBlock(binder, std::move(norm), std::move(mixer), name("attention_post_norm", after)));
+  blocks_.back().ends_layer =
+      config_.layers[layer].mlp && config_.StoredMlp(layer) != config_.StoredMixer(layer);
+  SLUICE_ASSIGN_OR_RETURN(blocks_.back().keep, KeptNorm(binder, layer, "input_norm_kept",
+                                                        config_.layers[layer].mixer_residual));
+  SLUICE_RETURN_IF_ERROR(AddFeedForward(binder, layer));
+  SLUICE_RETURN_IF_ERROR(AddLayerInput(binder, layer));
+  const bool last = layer + 1 == config_.num_layers;
+  blocks_.back().ends_layer = last || config_.StoredMixer(layer + 1) != config_.StoredMlp(layer);
+  return OkStatus();
 }
 
 Status Decoder::AddFeedForward(const Binder& binder, int layer) {

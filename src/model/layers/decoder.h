@@ -73,6 +73,8 @@ class Decoder : public Model {
 
   explicit Decoder(ModelParts parts) : Model(std::move(parts)) {}
   Status MakeHeadVectors();
+  // Appends the blocks of a layer.
+  Status AddLayer(const Binder& binder, int layer);
   // What stands behind the last block.
   Status MakeEnd(const Binder& binder);
   Result<Body> MakeMixer(const Binder& binder, int layer) const;
