@@ -31,6 +31,9 @@ struct EngineInfo {
   int max_queue = 0;             // requests that may wait: EngineOptions::max_queue
   int64_t max_queue_tokens = 0;  // tokens of prompts that may: EngineOptions::max_queue_tokens
   int64_t running = 0, waiting = 0, steps = 0;
+  // Tokens of prompts that steps have computed since Open, those of requests that still run and
+  // what was computed again included.
+  int64_t prefill_tokens = 0;
   double load_ms = 0;
   // By the device's clock, since Open: in steps, and between one step and the next. Zeros unless
   // EngineOptions::time_steps asks for them and the device works while the host goes on.

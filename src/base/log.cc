@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -47,8 +48,9 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
     format_ = format;
   }
   // What the line that this thread logs next has beside its message; null: nothing.
-  static const OrderedJson*& Fields() {
-    static thread_local const OrderedJson* fields = nullptr;
+  using AskFields = std::function<OrderedJson()>;
+  static const AskFields*& Fields() {
+    static thread_local const AskFields* fields = nullptr;
     return fields;
   }
   void Show(std::string_view line) {
@@ -79,7 +81,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
     line["time"] = Formatted(&time_, message);
     line["level"] = std::string(level.data(), level.size());
     line["message"] = std::string(message.payload.data(), message.payload.size());
-    if (Fields() != nullptr) line.update(*Fields());
+    if (Fields() != nullptr) line.update((*Fields())());
     return DumpJson(line) + "\n";
   }
 
@@ -105,7 +107,8 @@ void Log(LogLevel level, std::string_view message) {
   TheProcess().logger.log(ToSpdlog(level), "{}", Visible(message));
 }
 
-void LogWithFields(LogLevel level, std::string_view message, const OrderedJson& fields) {
+void LogWithFields(LogLevel level, std::string_view message,
+                   const std::function<OrderedJson()>& fields) {
   // The sink writes the line before the call returns.
   Sink::Fields() = &fields;
   Log(level, message);

@@ -52,9 +52,16 @@ TEST_F(LogOptionsTest, JsonIsOneObjectALine) {
 
 TEST_F(LogOptionsTest, FieldsStandBehindTheMessageOfTheirLineAlone) {
   testing::internal::CaptureStderr();
-  LogWithFields(LogLevel::kInfo, "it took 3 ms", {{"duration_ms", 3}});
+  int asked = 0;
+  LogWithFields(LogLevel::kInfo, "it took 3 ms", [&asked] {
+    ++asked;
+    return OrderedJson{{"duration_ms", 3}};
+  });
+  EXPECT_EQ(asked, 0) << "a line of text shows no fields";
   SetLog(LogLevel::kInfo, LogFormat::kJson);
-  LogWithFields(LogLevel::kError, "it failed", {{"path", "a\n\xff"}, {"duration_ms", 3}});
+  LogWithFields(LogLevel::kError, "it failed", [] {
+    return OrderedJson{{"path", "a\n\xff"}, {"duration_ms", 3}};
+  });
   LogInfo("end");
   std::istringstream text(testing::internal::GetCapturedStderr());
   std::string line;

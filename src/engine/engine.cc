@@ -462,6 +462,7 @@ EngineInfo EngineImpl::Info() const {
   info.running = state.running;
   info.waiting = state.waiting;
   info.steps = state.steps;
+  info.prefill_tokens = state.prefill_tokens;
   info.device_busy_s = state.device_busy_s;
   info.device_idle_s = state.device_idle_s;
   info.kv_free_blocks = state.free_blocks;

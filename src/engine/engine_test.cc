@@ -748,6 +748,18 @@ TEST(Engine, MetricsAreWellFormedAndCount) {
   EXPECT_THAT(engine->Info().backends, ::testing::Contains("cpu"));
 }
 
+// As they are computed, not when their requests end.
+TEST(Engine, PrefillIsCountedAsItGoes) {
+  const auto engine = OpenTiny(TinyOptions());
+  EXPECT_EQ(engine->Info().prefill_tokens, 0);
+  Ask(*engine, TinyRequest(kPrompt, 5));
+  EXPECT_EQ(engine->Info().prefill_tokens, 12);
+  Request scored = TinyRequest(std::vector<int32_t>(40, 7), 3);
+  scored.prompt_logprobs = 0;
+  Ask(*engine, scored);
+  EXPECT_EQ(engine->Info().prefill_tokens, 12 + 40);
+}
+
 TEST(Engine, MetricsNameWhatFellBack) {
   EngineOptions options = TinyOptions();
   options.isa = "ref";

@@ -32,6 +32,18 @@ bool HasPrompts(const batch::BatchPlan& plan) {
   });
 }
 
+// The tokens of prompts, or of what is computed again: an entry that draws has a row for each of
+// its tokens, and one for each token of a prompt is that of a prompt that is scored.
+int64_t PrefillTokens(const batch::BatchPlan& plan) {
+  int64_t tokens = 0;
+  for (const batch::PlanEntry& entry : plan.entries) {
+    const bool draws = entry.query_tokens == entry.logits_count &&
+                       entry.logits_count <= limits::kDraftTokensMax + 1;
+    tokens += draws ? 0 : entry.query_tokens;
+  }
+  return tokens;
+}
+
 }  // namespace
 
 // The page to read first. One step: take what has arrived (Run), plan, prepare, launch; then
@@ -71,6 +83,7 @@ bool StepLoop::Begin() {
     keeps_kv_ = true;
     flight.decoding = DecodingOf(plan_);
     flight.prompts = HasPrompts(plan_);
+    flight.prefill_tokens = PrefillTokens(plan_);
     flight.guesses = plan_.guesses > 0;
     auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
@@ -139,6 +152,7 @@ bool StepLoop::End() {
     scheduler_->Commit(result_, &outcome_);
     if (flight.tokens > 0) scheduler_->Took(finished - begun);
     if (flight.tokens > 0) failures_ = 0;
+    prefill_tokens_ += flight.prefill_tokens;
   } else {
     LogError("step ", flight.id, " failed: ", status.message());
     // Where it was found decides the code, and what was found is ours: clients get one answer.
@@ -527,6 +541,7 @@ StepLoop::State StepLoop::state() const {
   state.waiting = waiting_;
   state.queued_tokens = queued_tokens_;
   state.steps = steps_;
+  state.prefill_tokens = prefill_tokens_;
   state.free_blocks = free_blocks_;
   state.consecutive_failures = failures_;
   if (state.consecutive_failures > 0) state.failed_ms = (NowMicros() - failed_us_) / 1000;

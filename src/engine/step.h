@@ -69,7 +69,8 @@ class StepLoop {
   struct State {
     // `waiting` counts from Add on.
     int64_t running = 0, waiting = 0, steps = 0, free_blocks = 0;
-    int64_t queued_tokens = 0;  // of prompts that wait for their first admission
+    int64_t prefill_tokens = 0;  // as EngineInfo has them
+    int64_t queued_tokens = 0;   // of prompts that wait for their first admission
     double device_busy_s = 0, device_idle_s = 0;
     int64_t stuck_ms = 0;  // since the last sign of progress, while there is work; else 0
     int consecutive_failures = 0;
@@ -189,6 +190,7 @@ class StepLoop {
     Status status;    // of Launch
     int64_t plan_us = 0, execute_us = 0;
     int64_t launched_us = 0;
+    int64_t prefill_tokens = 0;
     Decoding decoding;     // its sequences, if it does nothing else, else none; and their contexts
     bool prompts = false;  // it computes long parts of them
     bool guesses = false;  // what follows, on the device
@@ -229,6 +231,7 @@ class StepLoop {
   int64_t finished_us_ = 0;  // when the step before had finished
 
   std::atomic<int64_t> running_{0}, waiting_{0}, queued_tokens_{0}, steps_{0}, free_blocks_{0};
+  std::atomic<int64_t> prefill_tokens_{0};
   std::atomic<int64_t> progress_us_{0};
   std::atomic<bool> has_work_{false};
   std::atomic<int> failures_{0};

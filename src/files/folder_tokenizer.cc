@@ -120,7 +120,10 @@ class FolderReader {
     }
     SLUICE_ASSIGN_OR_RETURN(const auto vocab, Optional("vocab.json"));
     SLUICE_ASSIGN_OR_RETURN(const auto merges, Optional("merges.txt"));
-    if (vocab && merges) return Found("vocab.json", ReadByteLevel(*vocab, *merges));
+    if (vocab && merges) {
+      SLUICE_RETURN_IF_ERROR(Found("merges.txt", ReadMerges(*merges, &parts_.data)).status());
+      return Found("vocab.json", ReadByteLevel(*vocab));
+    }
     SLUICE_ASSIGN_OR_RETURN(const auto words, Optional("vocab.txt"));
     if (words) return Found("vocab.txt", ReadWordPiece(*words));
     return false;
@@ -288,10 +291,10 @@ class FolderReader {
     return OkStatus();
   }
 
-  Status ReadByteLevel(std::string_view vocab, std::string_view merges) {
+  Status ReadByteLevel(std::string_view vocab) {
     const auto steps = StepsOf(kByteLevelClasses, class_);
     if (!steps) return Unknown("does not say how to cut texts for a vocab.json");
-    SLUICE_RETURN_IF_ERROR(ReadVocabJson(vocab, merges, &parts_.data));
+    SLUICE_RETURN_IF_ERROR(ReadVocabJson(vocab, &parts_.data));
     SetByteSteps(*steps);
     if (*steps != "gpt-2" || class_.empty() || class_ == "GPT2Tokenizer" ||
         class_ == "CodeGenTokenizer") {

@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string Bytes(const std::string& name) {
   std::ifstream stream(SourceDir() + "/tests/golden/tokenizers/" + name, std::ios::binary);
@@ -69,15 +70,15 @@ TEST(SentencePieceModelTest, WhatIsNotSupportedIsNamed) {
 TEST(VocabularyFilesTest, LinesThatAreNoneAreNamed) {
   const auto merges = [](std::string_view lines) {
     TokenizerData data;
-    return ReadVocabJson(R"({"a": 0, "b": 1})", lines, &data).message();
+    return ReadMerges(lines, &data).message();
   };
   EXPECT_EQ(merges("#version: 0.2\na b\r\n"), "");
-  EXPECT_THAT(merges("a b\nab\n"), HasSubstr("line 2 of merges.txt is \"ab\""));
+  EXPECT_THAT(merges("a b\nab\n"), HasSubstr("line 2 is \"ab\"; it must be two pieces"));
   const auto vocab = [](std::string_view json) {
     TokenizerData data;
-    return ReadVocabJson(json, "", &data).message();
+    return ReadVocabJson(json, &data).message();
   };
-  EXPECT_THAT(vocab(R"({"a": 0, "b": 0})"), HasSubstr("gives the id 0 to"));
+  EXPECT_THAT(vocab(R"({"a": 0, "b": 0})"), HasSubstr("the pieces \"a\" and \"b\" have one id, 0"));
   EXPECT_THAT(vocab(R"({"a": 99999999999})"), HasSubstr("must be an integer from 0"));
   EXPECT_THAT(vocab("[]"), HasSubstr("not an object"));
   const auto tiktoken = [](std::string_view lines) {
@@ -85,10 +86,10 @@ TEST(VocabularyFilesTest, LinesThatAreNoneAreNamed) {
     return ReadTiktoken(lines, &data).message();
   };
   EXPECT_EQ(tiktoken("IQ== 0\nIg== 1\n"), "");
-  EXPECT_THAT(tiktoken("IQ== 0\nIg== 5\n"), HasSubstr("line 2 of the tiktoken file has the id 5"));
-  EXPECT_THAT(tiktoken("I!== 0\n"), HasSubstr("line 1 of the tiktoken file"));
+  EXPECT_THAT(tiktoken("IQ== 0\nIg== 5\n"), HasSubstr("line 2 has the id 5"));
+  EXPECT_THAT(tiktoken("I!== 0\n"), HasSubstr("line 1 is"));
   EXPECT_THAT(tiktoken("IQ==\n"), HasSubstr("a piece in base64, a space and its id"));
-  EXPECT_THAT(tiktoken("\n"), HasSubstr("empty"));
+  EXPECT_THAT(tiktoken("\n"), HasSubstr("no pieces"));
 }
 
 class FolderTokenizerTest : public ::testing::Test {
@@ -119,6 +120,12 @@ TEST_F(FolderTokenizerTest, FilesThatAreMissingAndClassesThatAreNotKnownAreNamed
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model"));
   Write("merges.txt", "a b\n");
   EXPECT_EQ(ErrorWith(""), "no error");
+  Write("merges.txt", "a b\nab\n");
+  EXPECT_THAT(ErrorWith(""), StartsWith("merges.txt: line 2 is \"ab\""));
+  Write("merges.txt", "a b\n");
+  Write("vocab.json", R"({"a": 0, "b": 0})");
+  EXPECT_THAT(ErrorWith(""), StartsWith("vocab.json: the pieces"));
+  Write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
   EXPECT_THAT(ErrorWith(R"({"tokenizer_class": "CLIPTokenizer"})"),
               HasSubstr("vocab.json: the tokenizer_class \"CLIPTokenizer\""));
   EXPECT_THAT(ErrorWith("[]"), HasSubstr("tokenizer_config.json"));

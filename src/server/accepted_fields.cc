@@ -150,7 +150,6 @@ constexpr NeutralField kNeutral[] = {
     {FieldPlace::kAnthropicRequest, "mcp_servers", "[]"},
     {FieldPlace::kAnthropicBlock, "toolset_name", "null"},
     {FieldPlace::kAnthropicTool, "defer_loading", "false"},
-    {FieldPlace::kResponsesRequest, "background", "false"},
     {FieldPlace::kResponsesRequest, "background_options", "null"},
     {FieldPlace::kResponsesRequest, "context_management", "null"},
     {FieldPlace::kResponsesRequest, "conversation", "null"},

@@ -46,7 +46,7 @@ TEST(AcceptedFieldsTest, ItsTypeIsChecked) {
   EXPECT_EQ(Chat(R"("keep_alive":[1])").status().message(),
             "keep_alive is an array; it must be a string or a number");
   EXPECT_EQ(Chat(R"("id_slot":"0")").status().message(),
-            "id_slot is a string; it must be an integer");
+            "id_slot is a string (\"0\"); it must be an integer");
   EXPECT_EQ(Chat(StrCat(R"("user":")", std::string(5000, 'x'), "\"")).status().field(), "user");
 }
 

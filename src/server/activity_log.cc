@@ -22,8 +22,8 @@ std::string ActivityLine(const EngineInfo& info, int64_t prompt_tokens, int64_t 
                          double seconds) {
   const int64_t blocks = std::max<int64_t>(1, info.kv_blocks);
   return StrCat(info.running, " running, ", info.waiting, " waiting; ",
-                Rate(generated_tokens, seconds), " tokens/s, ", Rate(prompt_tokens, seconds),
-                " prompt tokens/s; KV cache ",
+                Rate(prompt_tokens, seconds), " prompt tokens/s, ", Rate(generated_tokens, seconds),
+                " generated tokens/s; KV cache ",
                 std::lround(100.0 * static_cast<double>(blocks - info.kv_free_blocks) /
                             static_cast<double>(blocks)),
                 " % in use");
@@ -50,20 +50,22 @@ ActivityLog::~ActivityLog() {
 void ActivityLog::Run() {
   using Clock = std::chrono::steady_clock;
   auto last = Clock::now();
-  int64_t prompt = 0, generated = 0;
+  int64_t prompt = info_().prefill_tokens, generated = 0;
   std::unique_lock lock(mutex_);
   while (!ending_.wait_for(lock, interval_, [this] { return ends_; })) {
     lock.unlock();
     const auto now = Clock::now();
-    const int64_t prompt_now = totals_.prompt, generated_now = totals_.generated;
+    const int64_t generated_now = totals_.generated;
     const EngineInfo info = info_();
-    const bool busy = info.running > 0 || info.waiting > 0 || generated_now > generated;
-    if (busy) {
-      say_(ActivityLine(info, prompt_now - prompt, generated_now - generated,
+    // A model that was unloaded takes its count with it.
+    const int64_t prompt_tokens = std::max<int64_t>(0, info.prefill_tokens - prompt);
+    const int64_t generated_tokens = generated_now - generated;
+    if (info.running > 0 || info.waiting > 0 || prompt_tokens > 0 || generated_tokens > 0) {
+      say_(ActivityLine(info, prompt_tokens, generated_tokens,
                         std::chrono::duration<double>(now - last).count()));
     }
     last = now;
-    prompt = prompt_now;
+    prompt = info.prefill_tokens;
     generated = generated_now;
     lock.lock();
   }

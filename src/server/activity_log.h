@@ -21,13 +21,14 @@ struct TokenTotals {
   std::atomic<int64_t> generated = 0;
 };
 
-// "3 running, 1 waiting; 131.4 tokens/s, 820.0 prompt tokens/s; KV cache 12 % in use"
+// "3 running, 1 waiting; 820.0 prompt tokens/s, 131.4 generated tokens/s; KV cache 12 % in use"
 std::string ActivityLine(const EngineInfo& info, int64_t prompt_tokens, int64_t generated_tokens,
                          double seconds);
 
 class ActivityLog {
  public:
-  // `info` tells of what runs; `say` gets each line. `totals` must outlive it.
+  // `info` tells of what runs, and of the prompts' tokens that were computed; `say` gets each line.
+  // `totals` must outlive it.
   ActivityLog(std::function<EngineInfo()> info, const TokenTotals& totals,
               std::chrono::milliseconds interval, std::function<void(const std::string&)> say);
   ~ActivityLog();

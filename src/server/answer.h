@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,15 @@ class AnswerFormat {
   // What ends a stream that went well, and one that failed.
   virtual std::string End(const std::vector<Choice>&, const Usage&) { return {}; }
   virtual std::string Broken(const Status&) { return {}; }
+
+  // The following are of an API whose answers clients may ask for by their ids before they have
+  // ended. What a stream begins with, where it is to begin before a token has come.
+  virtual std::string Begin() { return {}; }
+  // The body of the answer as far as it has come; nothing: the API has none.
+  virtual std::optional<std::string> Now() const { return std::nullopt; }
+  // Ends it, as its client no longer wants it, and gives what ends a stream of it. REQUIRES: Now
+  // gives a body, which is the whole answer's from here on.
+  virtual std::string Cancel() { return {}; }
 };
 
 template <class Format>

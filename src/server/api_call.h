@@ -51,6 +51,7 @@ struct ApiCall {
   bool shows_reasoning = true;      // of what the model thinks before it answers
   std::optional<double> timeout_s;  // after which it ends with what has come
   std::optional<int> resume_s;      // that a stream goes on without its client
+  bool background = false;          // it goes on to its end without its client; streamed
   std::string stream_id;            // of that stream; empty: it gets one of its own
   // That the model stays loaded for when nobody asks for it; below 0: for ever.
   std::optional<double> keep_alive_s;

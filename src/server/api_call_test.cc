@@ -586,7 +586,7 @@ TEST(ApiCallTest, ReadsAPrediction) {
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->requests[0].prediction, "");
   EXPECT_EQ(ask(R"({"type":"text","content":"a"})").status().message(),
-            "prediction.type must be \"content\"");
+            "prediction.type is \"text\"; it must be content");
 }
 
 TEST(ApiCallTest, NullIsAbsentAndMinusOneIsAnySeed) {

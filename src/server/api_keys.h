@@ -23,9 +23,9 @@ class ApiKeys {
  public:
   // One key a line, and behind it weight=N where its holder's share is not 1, admin where it may
   // load and unload models, and name=NAME as the log is to call it; blank lines and those that
-  // start with # are left out. An empty path: no key is asked for. kInvalidArgument when the file
-  // cannot be read, holds no key, has something else behind one, or one key twice with different
-  // flags.
+  // start with # are left out. An empty path: no key is asked for. kInvalidArgument, with file and
+  // line and without any key, when the file cannot be read, holds no key, has something else behind
+  // one, one key twice with different flags, or one name for two keys.
   static Result<ApiKeys> Load(const std::string& path);
 
   bool required() const { return !entries_.empty(); }
@@ -45,7 +45,8 @@ class ApiKeys {
     bool admin = false;
     std::string name;
   };
-  static Result<Entry> ReadLine(std::string_view line, const std::string& path);
+  // What is wrong with a line is told without file and line.
+  static Result<Entry> ReadLine(std::string_view line);
 
   std::vector<Entry> entries_;
 };

@@ -25,9 +25,8 @@ std::vector<int> ReadWidths(Fields* fields) {
   for (const OrderedJson& item : list) {
     const double width = item.is_number() ? item.get<double>() : 0;
     if (width != std::floor(width) || width < 1 || width > kWidthMax) {
-      fields->Fail("beam_width", StrCat("beam_width has an item that is no number of beams; these "
-                                        "are integers from 1 to ",
-                                        kWidthMax));
+      fields->Fail("beam_width", StrCat("beam_width has an item that is ", ShownValue(item),
+                                        "; each must be an integer from 1 to ", kWidthMax));
       return {};
     }
     widths.push_back(static_cast<int>(width));
@@ -42,7 +41,7 @@ std::optional<BeamSearch::Stop> ReadStop(Fields* fields) {
     return value->get<bool>() ? BeamSearch::Stop::kEarly : BeamSearch::Stop::kLikely;
   }
   if (*value == "never") return BeamSearch::Stop::kNever;
-  fields->Fail("early_stopping", "early_stopping must be true, false or \"never\"");
+  fields->WrongValue("early_stopping", "true, false or \"never\"");
   return std::nullopt;
 }
 
@@ -55,7 +54,9 @@ void ReadBeams(Fields* fields, Request* request) {
   const std::optional<BeamSearch::Stop> stop = ReadStop(fields);
   if (!on) {
     const auto need = [fields](const char* name) {
-      fields->Fail(name, StrCat(name, " is for beams; send use_beam_search true beside it"));
+      fields->Fail(name, StrCat(name,
+                                " is for beams, and use_beam_search is not true; send both or "
+                                "neither"));
     };
     if (!widths.empty()) need("beam_width");
     if (penalty.value_or(1.0) != 1.0) need("length_penalty");
@@ -73,8 +74,8 @@ void ReadBeams(Fields* fields, Request* request) {
   beams.widths = widths;
   if (!widths.empty()) return;
   if (request->n > kWidthMax) {
-    fields->Fail(
-        "n", StrCat("n is ", request->n, "; a search has as many beams, and at most ", kWidthMax));
+    fields->Fail("n", StrCat("n is ", request->n, "; a search has as many beams, and at most ",
+                             kWidthMax, ": send a lower n"));
   }
   beams.widths = {request->n};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "sluice/limits.h"
 
 namespace sluice::server {
@@ -26,7 +27,7 @@ std::optional<std::vector<std::string>> ReadTexts(Fields* fields, std::string_vi
   for (const OrderedJson& item : *list) {
     if (!item.is_string()) {
       fields->Fail(
-          name, StrCat(name, " has an item that is ", TypeName(item), "; each must be a string"));
+          name, StrCat(name, " has an item that is ", ShownValue(item), "; each must be a string"));
       break;
     }
     texts.push_back(item.get<std::string>());
@@ -40,9 +41,8 @@ void SetGrammar(Fields* fields, std::string_view name, Grammar grammar, Request*
   const bool same =
       set.kind == grammar.kind && set.text == grammar.text && set.open == grammar.open;
   if (set.kind != Kind::kNone && !same) {
-    fields->Fail(name, StrCat(name,
-                              " holds the answer to something else than another field does; "
-                              "send one of them"));
+    fields->Fail(name, StrCat(name, " holds the answer to ", Quote(grammar.text),
+                              ", and another field to ", Quote(set.text), "; send one of them"));
   }
   set = std::move(grammar);
 }
@@ -111,8 +111,9 @@ void ReadStructuredOutputs(Fields* fields, Request* request) {
   fields->Take(outputs.Finish());
   if (!choice) return;
   if (fields->ok() && !request->choice.empty() && request->choice != *choice) {
-    fields->Fail("guided_choice",
-                 "structured_outputs.choice and guided_choice differ; send one of them");
+    fields->Fail("guided_choice", StrCat("guided_choice has ", request->choice.size(),
+                                         " texts and structured_outputs.choice ", choice->size(),
+                                         ", not all of which are the same; send one of them"));
   }
   request->choice = *choice;
 }
@@ -125,7 +126,7 @@ void ReadNamedSchema(Fields* schema, Request* request) {
   const bool open = !schema->Bool("strict").value_or(true);
   ReadJson(schema, "schema", Kind::kJsonSchema, request, open);
   if (schema->ok() && request->grammar.kind == Kind::kNone) {
-    schema->Fail("schema", "schema is missing; it must be a JSON schema");
+    schema->Missing("schema", "a JSON schema");
   }
 }
 
@@ -152,13 +153,13 @@ void ReadResponseFormat(Fields* fields, Request* request) {
   } else if (type == "json_schema") {
     ReadJsonSchemaFormat(&format, request);
     if (format.ok() && request->grammar.kind == Kind::kNone) {
-      format.Fail("json_schema", "json_schema is missing; it must be an object with a schema");
+      format.Missing("json_schema", "an object with a schema");
     }
   } else if (type == "structural_tag") {
     for (const char* part : {"format", "structures", "triggers"}) format.Any(part);
     SetGrammar(&format, "type", {Kind::kStructuralTag, DumpJson(*object), /*open=*/true}, request);
   } else if (type != "text" && format.ok()) {
-    format.Fail("type", "type must be text, json_object, json_schema or structural_tag");
+    format.WrongValue("type", "text, json_object, json_schema or structural_tag");
   }
   fields->Take(format.Finish());
 }
@@ -198,7 +199,7 @@ void ReadFlatFormat(Fields* object, std::string_view path, Request* request) {
   } else if (type == "json_schema") {
     ReadNamedSchema(&format, request);
   } else if (type != "text" && format.ok()) {
-    format.Fail("type", "type must be text, json_object or json_schema");
+    format.WrongValue("type", "text, json_object or json_schema");
   }
   object->Take(format.Finish());
 }
@@ -211,7 +212,7 @@ void ReadOllamaFormat(Fields* fields, Request* request) {
   } else if (format->is_object()) {
     ReadJson(fields, "format", Kind::kJsonSchema, request);
   } else {
-    fields->Fail("format", "format must be \"json\" or a JSON schema");
+    fields->WrongValue("format", "json or a JSON schema");
   }
 }
 

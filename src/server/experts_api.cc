@@ -21,7 +21,8 @@ Result<std::string> ReadExpertsQuery(std::string_view query) {
     if (text.empty()) continue;
     const std::optional<int> value = ParseNumber<int>(text);
     if (!value) {
-      return InvalidArgument(StrCat(name, " is ", Quote(text), ", which is no whole number"), name);
+      return InvalidArgument(StrCat(name, " is ", Quote(text), "; it must be a whole number"),
+                             name);
     }
     command[name] = *value;
   }

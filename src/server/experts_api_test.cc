@@ -16,7 +16,7 @@ TEST(ReadExpertsQuery, NumbersAreHandedOnAndAllElseIsNamed) {
   EXPECT_EQ(*ReadExpertsQuery("nodes=2&ranks=8&replicas=0&model=a"),
             R"({"command":"experts","ranks":8,"replicas":0,"nodes":2})");
   for (const char* query : {"ranks=8x", "ranks=1.5", "replicas=99999999999", "nodes=%20"}) {
-    EXPECT_THAT(ReadExpertsQuery(query).status().message(), HasSubstr("which is no whole number"));
+    EXPECT_THAT(ReadExpertsQuery(query).status().message(), HasSubstr("it must be a whole number"));
   }
 }
 

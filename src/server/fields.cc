@@ -6,6 +6,7 @@
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/api_call.h"
 #include "sluice/limits.h"
 
@@ -23,15 +24,22 @@ constexpr JsonItemsLimit kItemsMax[] = {{"messages", kMessagesMax},
                                         {"stop", limits::kStopsMax},
                                         {"stop_token_ids", limits::kStopIdsMax},
                                         {"tokens", limits::kDetokenizeIdsMax}};
-constexpr size_t kQuotedBytesMax = 64;
-
-// What an error repeats of a client's own text.
-std::string Quoted(std::string_view text) {
-  const bool long_text = text.size() > kQuotedBytesMax;
-  return StrCat('"', text.substr(0, kQuotedBytesMax), long_text ? "..." : "", '"');
-}
+constexpr size_t kParamBytesMax = 64;
 
 }  // namespace
+
+std::string ShownValue(const OrderedJson& value) {
+  switch (value.type()) {
+    case OrderedJson::value_t::string:
+      return Quote(value.get_ref<const std::string&>());
+    case OrderedJson::value_t::array:
+      return StrCat("an array of ", value.size(), value.size() == 1 ? " item" : " items");
+    case OrderedJson::value_t::object:
+      return StrCat("an object of ", value.size(), value.size() == 1 ? " field" : " fields");
+    default:
+      return value.dump();  // a number, true, false or null
+  }
+}
 
 std::string_view TypeName(const OrderedJson& value) {
   switch (value.type()) {
@@ -83,7 +91,36 @@ void Fields::Take(Status status) {
 }
 
 void Fields::WrongType(std::string_view name, const OrderedJson& value, std::string_view wanted) {
-  Fail(name, StrCat(path_, name, " is ", TypeName(value), "; it must be ", wanted));
+  const bool shown = value.is_string() || value.is_number() || value.is_boolean();
+  Fail(name, StrCat(path_, name, " is ", TypeName(value),
+                    shown ? StrCat(" (", ShownValue(value), ")") : "", "; it must be ", wanted));
+}
+
+void Fields::WrongValue(std::string_view name, std::string_view wanted) {
+  const OrderedJson* value = Any(name);
+  if (value == nullptr) return Missing(name, wanted);
+  Fail(name, StrCat(path_, name, " is ", ShownValue(*value), "; it must be ", wanted));
+}
+
+void Fields::Missing(std::string_view name, std::string_view wanted) {
+  const OrderedJson* value = Any(name);
+  Fail(name, StrCat(path_, name, value == nullptr ? " is missing" : " is empty", "; it must be ",
+                    wanted));
+}
+
+void Fields::WrongContent(std::string_view type, std::string_view send) {
+  if (type.empty()) return Missing("type", send);
+  Fail("type", StrCat(path_, "type is ", Quote(type),
+                      ", which is not supported by this version; send ", send));
+}
+
+void Fields::Differ(std::string_view name, std::string_view other) {
+  const OrderedJson *one = Any(other), *two = Any(name);
+  const auto shown = [](const OrderedJson* value) {
+    return value == nullptr ? std::string("missing") : ShownValue(*value);
+  };
+  Fail(name, StrCat(path_, other, " is ", shown(one), " and ", path_, name, " is ", shown(two),
+                    "; send one of them"));
 }
 
 const OrderedJson* Fields::Any(std::string_view name) {
@@ -185,17 +222,17 @@ void Fields::OnlyValue(std::string_view name, const OrderedJson& neutral) {
   // nlohmann compares integers of either sign by their bits: 2^64 - 1 would be -1.
   const bool numbers = value->is_number() && neutral.is_number();
   if (numbers ? value->get<double>() == neutral.get<double>() : *value == neutral) return;
-  Fail(name, StrCat(path_, name, " is not supported by this version; leave it out or send ",
-                    neutral.dump()));
+  Fail(name,
+       StrCat(path_, name, " is ", ShownValue(*value),
+              ", which is not supported by this version; leave it out or send ", neutral.dump()));
 }
 
 Status Fields::Finish() {
   if (!status_.ok()) return status_;
   for (const auto& [key, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    const std::string shown = key.substr(0, kQuotedBytesMax);
-    return InvalidArgument(StrCat("the field ", Quoted(path_ + key), " is not known; remove it"),
-                           path_ + shown);
+    return InvalidArgument(StrCat("the field ", Quote(path_ + key), " is not known; remove it"),
+                           path_ + key.substr(0, kParamBytesMax));
   }
   return OkStatus();
 }

@@ -40,6 +40,14 @@ class Fields {
   void Fail(std::string_view name, std::string message);
   // Fails with what `value` is and with what it must be.
   void WrongType(std::string_view name, const OrderedJson& value, std::string_view wanted);
+  // The same of the field's own value, which may be missing.
+  void WrongValue(std::string_view name, std::string_view wanted);
+  // The same where it is missing, or empty.
+  void Missing(std::string_view name, std::string_view wanted);
+  // Fails for a `type` of content that no model here takes, as an image; `send`: what to send.
+  void WrongContent(std::string_view type, std::string_view send);
+  // Fails where two fields, whose values differ, say one thing.
+  void Differ(std::string_view name, std::string_view other);
   // Takes over the error of an object within this one.
   void Take(Status status);
   bool ok() const { return status_.ok(); }
@@ -58,5 +66,7 @@ class Fields {
 
 // "a string", "a number", ... for errors.
 std::string_view TypeName(const OrderedJson& value);
+// A value as an error repeats it: escaped, and cut to what fits in a sentence.
+std::string ShownValue(const OrderedJson& value);
 
 }  // namespace sluice::server

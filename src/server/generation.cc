@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "base/clock.h"
@@ -54,6 +55,10 @@ std::vector<Choice> BestOf(std::vector<Choice> choices, int n, int best) {
   return kept;
 }
 
+Result<std::string> NotRunning() {
+  return Status(StatusCode::kNotFound, "the answer has ended", "id");
+}
+
 // Events of one request come in order; those of several may come from several text workers.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
@@ -75,7 +80,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
  private:
   void OnEvent(size_t request, TextDelta&& delta);
   void OnDisconnect();
-  Status Act(AnswerAction action);
+  Result<std::string> Act(AnswerAction action);
+  Result<std::string> Show();
+  // It ends at once, and nothing more comes of it.
+  Result<std::string> CancelForClient();
   // It ends with what has come: because the client wants no more, or its time is over.
   void Cut(FinishReason reason);
   void SendEvent(int index, const TextDelta& delta);
@@ -120,7 +128,7 @@ void Generation::Run(std::vector<Request> requests, const std::string& key,
     entry_ = std::make_unique<RunningAnswers::Entry>(
         std::move(running), key, std::move(id), [weak](AnswerAction action) {
           const auto self = weak.lock();
-          return self == nullptr ? OkStatus() : self->Act(action);
+          return self == nullptr ? NotRunning() : self->Act(action);
         });
   }
   exchange_->OnDisconnect([weak] {
@@ -142,8 +150,9 @@ void Generation::Run(std::vector<Request> requests, const std::string& key,
     if (end) engine_->Cancel(*id);
   }
   std::lock_guard lock(mutex_);
-  submitting_ = false;
   if (done_) return;
+  submitting_ = false;
+  if (call_.background) held_ += format_->Begin();
   if (!held_.empty()) Emit(std::exchange(held_, {}));
   if (unfinished_ == 0) Finish();
 }
@@ -194,16 +203,49 @@ void Generation::OnDisconnect() {
   CancelAll();
 }
 
-Status Generation::Act(AnswerAction action) {
-  if (action == AnswerAction::kStop) {
-    Cut(FinishReason::kStop);
-    return OkStatus();
-  }
+Result<std::string> Generation::Act(AnswerAction action) {
+  if (action == AnswerAction::kShow) return Show();
+  if (action == AnswerAction::kCancel) return CancelForClient();
   std::unique_lock lock(mutex_);
+  if (done_) return NotRunning();
   const std::vector<RequestId> ids = ids_;
   lock.unlock();
-  for (const RequestId id : ids) engine_->EndThinking(id);
-  return OkStatus();
+  if (action == AnswerAction::kStop) {
+    Cut(FinishReason::kStop);
+  } else {
+    for (const RequestId id : ids) engine_->EndThinking(id);
+  }
+  return std::string();
+}
+
+Result<std::string> Generation::Show() {
+  std::lock_guard lock(mutex_);
+  std::optional<std::string> now = done_ ? std::nullopt : format_->Now();
+  return now ? *std::move(now) : NotRunning();
+}
+
+Result<std::string> Generation::CancelForClient() {
+  std::string body;
+  {
+    std::lock_guard lock(mutex_);
+    if (done_ || !format_->Now()) return NotRunning();
+    const std::string ending = format_->Cancel();
+    body = format_->Now().value_or("");
+    exchange_->Note("cancelled by its client",
+                    {{"finish_reason", std::string(Name(FinishReason::kCancelled))}});
+    if (call_.stream) {
+      submitting_ = false;
+      Emit(std::exchange(held_, {}) + ending);
+      exchange_->EndStream(/*close=*/false);
+    } else {
+      HttpReply reply;
+      reply.body = body;
+      exchange_->Reply(std::move(reply));
+    }
+    done_ = true;
+  }
+  CancelAll();
+  return body;
 }
 
 void Generation::Cut(FinishReason reason) {

@@ -125,7 +125,8 @@ Result<ModelOrder> ReadModelOrder(const std::string& path, std::string_view body
     SLUICE_RETURN_IF_ERROR(fields.Finish());
   }
   if (order.name.empty()) {
-    return InvalidArgument("the model is missing; name the one to load or unload", "model");
+    return InvalidArgument("model is missing; it must be the name of the one to load or unload",
+                           "model");
   }
   return order;
 }

@@ -21,8 +21,9 @@ Result<RequestsLogged> ParseRequestsLogged(const std::string& text) {
   if (text == "none") return RequestsLogged::kNone;
   if (text == "errors") return RequestsLogged::kErrors;
   if (text == "all") return RequestsLogged::kAll;
-  return InvalidArgument(StrCat("--log-requests is \"", text, "\"; it must be none, errors or all"),
-                         "log-requests");
+  return InvalidArgument(
+      StrCat("--log-requests is ", Quote(text), "; it must be none, errors or all"),
+      "log-requests");
 }
 
 std::string RequestLine(const ExchangeRecord& record) {
@@ -71,7 +72,7 @@ void RequestLog::Add(const ExchangeRecord& record, const std::string& route) {
   LogWithFields(good || record.status == kClientLeft ? LogLevel::kInfo
                 : record.status < 500                ? LogLevel::kWarning
                                                      : LogLevel::kError,
-                RequestLine(record), RequestFields(record));
+                RequestLine(record), [&record] { return RequestFields(record); });
 }
 
 OrderedJson RequestLog::RecentErrors() const {

@@ -1,5 +1,6 @@
 #include "server/request_log.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -102,7 +103,32 @@ TEST(ActivityLogTest, ALineHasRatesAndTheShareOfTheCache) {
   info.kv_blocks = 10;
   info.kv_free_blocks = 7;
   EXPECT_EQ(ActivityLine(info, 8200, 1314, 10.0),
-            "3 running, 1 waiting; 131.4 tokens/s, 820.0 prompt tokens/s; KV cache 30 % in use");
+            "3 running, 1 waiting; 820.0 prompt tokens/s, 131.4 generated tokens/s; KV cache 30 % "
+            "in use");
+}
+
+// A prompt that is computed for long has generated nothing, and none of its requests has ended.
+TEST(ActivityLogTest, ALongPrefillIsSpeed) {
+  FakeEngine engine;
+  TokenTotals totals;
+  std::atomic<int64_t> computed = 0;
+  std::promise<std::string> said;
+  std::atomic<bool> first = true;
+  ActivityLog log(
+      [&] {
+        EngineInfo info = engine.Info();
+        info.running = 1;
+        info.prefill_tokens = computed += 1 << 20;
+        return info;
+      },
+      totals, std::chrono::milliseconds(1),
+      [&](const std::string& line) {
+        if (first.exchange(false)) said.set_value(line);
+      });
+  const std::string line = said.get_future().get();
+  EXPECT_THAT(line, ::testing::MatchesRegex(
+                        "1 running, 0 waiting; [1-9][0-9.]+ prompt tokens/s, 0.0 generated "
+                        "tokens/s; KV cache .*"));
 }
 
 TEST(ActivityLogTest, SpeaksWhileThereIsWork) {

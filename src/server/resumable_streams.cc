@@ -8,10 +8,12 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/parse_number.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/http/errors.h"
 #include "server/key_share.h"
 #include "server/owned_store.h"
@@ -36,12 +38,12 @@ struct ResumableStreams::Registry {
 class ResumableStreams::Answer : public Exchange, public std::enable_shared_from_this<Answer> {
  public:
   Answer(std::shared_ptr<Registry> registry, Deadlines* deadlines, std::string id, std::string key,
-         int seconds)
+         Life life)
       : registry_(std::move(registry)),
         deadlines_(deadlines),
         id_(id.empty() ? DrawPrivateId("stream_") : std::move(id)),
         key_(std::move(key)),
-        seconds_(seconds) {}
+        life_(life) {}
 
   const std::string& id() const { return id_; }
   const std::string& key() const { return key_; }
@@ -56,13 +58,18 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
   void Note(std::string note, OrderedJson fields) override;
   void OnDisconnect(std::function<void()> call) override;
 
-  // Gives the answer to a reader, from behind event `number` on. False: what came there is gone.
-  bool Attach(uint64_t number, std::shared_ptr<Exchange> client);
+  // Gives the answer to one more reader, from behind event `number` on. kNotFound: what came there
+  // is gone; kResourceExhausted: it has all the readers that it may have.
+  Status Attach(uint64_t number, std::shared_ptr<Exchange> client);
 
  private:
   struct Event {
     uint64_t number;
     std::string bytes;
+  };
+  struct Reader {
+    uint64_t number;
+    std::shared_ptr<Exchange> client;
   };
 
   void OnClientGone(uint64_t reader);
@@ -71,18 +78,20 @@ class ResumableStreams::Answer : public Exchange, public std::enable_shared_from
   // REQUIRES: mutex_ is held.
   void EndLater();
   void Send(const std::string& bytes);
+  // Somebody has stopped reading.
+  void AfterLeaving();
 
   const std::shared_ptr<Registry> registry_;
   Deadlines* const deadlines_;
   const std::string id_;
   const std::string key_;
-  const int seconds_;
+  const Life life_;
   std::atomic<uint64_t> ended_as_ = 0;
 
-  std::mutex mutex_;                  // guards the rest
-  std::shared_ptr<Exchange> client_;  // null: nobody reads
-  uint64_t reader_ = 0;               // how many there have been
-  std::deque<Event> events_;          // that are kept, oldest first
+  std::mutex mutex_;             // guards the rest
+  std::vector<Reader> readers_;  // who reads; none when it has ended
+  uint64_t readers_seen_ = 0;
+  std::deque<Event> events_;  // that are kept, oldest first
   size_t kept_bytes_ = 0;
   uint64_t events_sent_ = 0;
   bool ended_ = false, close_ = false, over_ = false;
@@ -115,11 +124,11 @@ std::shared_ptr<ResumableStreams::Answer> ResumableStreams::Registry::TakeEnded(
 
 void ResumableStreams::Answer::Reply(HttpReply reply) {
   std::unique_lock lock(mutex_);
-  const auto client = std::exchange(client_, nullptr);
+  const std::vector<Reader> readers = std::exchange(readers_, {});
   give_up_ = nullptr;
   ended_ = true;
   lock.unlock();
-  if (client != nullptr) client->Reply(std::move(reply));
+  for (const Reader& reader : readers) reader.client->Reply(reply);
   GiveUp();
 }
 
@@ -147,9 +156,13 @@ bool ResumableStreams::Answer::Stream(std::string_view bytes) {
 }
 
 void ResumableStreams::Answer::Send(const std::string& bytes) {
-  if (client_ == nullptr || client_->Stream(bytes)) return;
-  client_ = nullptr;
-  EndLater();
+  const size_t left = std::erase_if(
+      readers_, [&bytes](const Reader& reader) { return !reader.client->Stream(bytes); });
+  if (left > 0) AfterLeaving();
+}
+
+void ResumableStreams::Answer::AfterLeaving() {
+  if (readers_.empty() && !ended_ && !life_.background) EndLater();
 }
 
 void ResumableStreams::Answer::EndStream(bool close) {
@@ -157,15 +170,15 @@ void ResumableStreams::Answer::EndStream(bool close) {
   ended_ = true;
   ended_as_ = ++registry_->ended;
   close_ = close;
-  if (client_ != nullptr) client_->EndStream(close);
-  client_ = nullptr;
+  for (const Reader& reader : readers_) reader.client->EndStream(close);
+  readers_.clear();
   give_up_ = nullptr;
   EndLater();
 }
 
 void ResumableStreams::Answer::Note(std::string note, OrderedJson fields) {
   std::lock_guard lock(mutex_);
-  if (client_ != nullptr) client_->Note(std::move(note), std::move(fields));
+  for (const Reader& reader : readers_) reader.client->Note(note, fields);
 }
 
 void ResumableStreams::Answer::OnDisconnect(std::function<void()> call) {
@@ -174,23 +187,24 @@ void ResumableStreams::Answer::OnDisconnect(std::function<void()> call) {
 }
 
 void ResumableStreams::Answer::EndLater() {
-  end_ = deadlines_->At(NowMicros() + int64_t{seconds_} * 1'000'000, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->GiveUp();
-  });
+  end_ =
+      deadlines_->At(NowMicros() + int64_t{life_.seconds} * 1'000'000, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->GiveUp();
+      });
 }
 
 void ResumableStreams::Answer::OnClientGone(uint64_t reader) {
   std::lock_guard lock(mutex_);
-  if (reader != reader_ || client_ == nullptr) return;
-  client_ = nullptr;
-  EndLater();
+  const size_t left =
+      std::erase_if(readers_, [reader](const Reader& one) { return one.number == reader; });
+  if (left > 0) AfterLeaving();
 }
 
 void ResumableStreams::Answer::GiveUp() {
   std::function<void()> give_up;
   {
     std::lock_guard lock(mutex_);
-    if (client_ != nullptr && !ended_) return;  // a reader came at the last moment
+    if (!readers_.empty() && !ended_) return;  // a reader came at the last moment
     over_ = true;
     give_up = std::exchange(give_up_, nullptr);
   }
@@ -206,31 +220,37 @@ void ResumableStreams::Answer::GiveUp() {
   if (give_up) give_up();
 }
 
-bool ResumableStreams::Answer::Attach(uint64_t number, std::shared_ptr<Exchange> client) {
+Status ResumableStreams::Answer::Attach(uint64_t number, std::shared_ptr<Exchange> client) {
   uint64_t reader = 0;
   {
     std::lock_guard lock(mutex_);
     const uint64_t first = events_.empty() ? events_sent_ + 1 : events_.front().number;
-    if (over_ || number > events_sent_ || number + 1 < first) return false;
-    // Who read before is left where it is.
-    if (client_ != nullptr) client_->EndStream(/*close=*/true);
-    client_ = client;
-    reader = ++reader_;
-    if (!ended_) end_.reset();
+    if (over_ || number > events_sent_ || number + 1 < first) {
+      return Status(StatusCode::kNotFound, "what came behind that event is gone");
+    }
+    if (readers_.size() >= kReadersMax) {
+      return Status(StatusCode::kResourceExhausted,
+                    StrCat("the stream ", id_, " has ", readers_.size(),
+                           " readers, which is the most that one may have; end one of them first"));
+    }
     std::string missed;
     for (const Event& event : events_) {
       if (event.number > number) missed += event.bytes;
     }
-    if (!missed.empty()) Send(missed);
+    const bool reads = missed.empty() || client->Stream(missed);
     if (ended_) {
       client->EndStream(close_);
-      client_ = nullptr;
+      return OkStatus();
     }
+    if (!reads) return OkStatus();  // it has left, and the stream's time runs on
+    end_.reset();
+    reader = ++readers_seen_;
+    readers_.push_back({reader, client});
   }
   client->OnDisconnect([weak = weak_from_this(), reader] {
     if (const auto self = weak.lock()) self->OnClientGone(reader);
   });
-  return true;
+  return OkStatus();
 }
 
 ResumableStreams::ResumableStreams(Deadlines* deadlines)
@@ -242,10 +262,11 @@ ResumableStreams::~ResumableStreams() {
   streams.swap(registry_->streams);
 }
 
-Result<std::shared_ptr<Exchange>> ResumableStreams::Open(const std::string& key, int seconds,
+Result<std::shared_ptr<Exchange>> ResumableStreams::Open(const std::string& key, Life life,
                                                          std::shared_ptr<Exchange> client,
                                                          std::string id) {
-  auto stream = std::make_shared<Answer>(registry_, deadlines_, std::move(id), key, seconds);
+  auto stream = std::make_shared<Answer>(registry_, deadlines_, std::move(id), key, life);
+  const char* const field = life.background ? "background" : "resume_seconds";
   std::shared_ptr<Answer> room;  // ends without the lock
   {
     std::lock_guard lock(registry_->mutex);
@@ -253,15 +274,16 @@ Result<std::shared_ptr<Exchange>> ResumableStreams::Open(const std::string& key,
     if (!MayTakePlace(key, own, registry_->Running(nullptr), kStreamsMax)) {
       return Status(StatusCode::kResourceExhausted,
                     StrCat("API keys may have ", kStreamsMax,
-                           " running streams that may be resumed, and this one has its share (",
-                           own, "); try again later or without resume_seconds"),
-                    "resume_seconds");
+                           " running streams that go on without a client, and this one has its "
+                           "share (",
+                           own, "); try again later or without ", field),
+                    field);
     }
     // Some have ended then, as not all of them run.
     if (registry_->streams.size() >= kStreamsMax) room = registry_->TakeEnded();
     registry_->streams.emplace(stream->id(), stream);
   }
-  stream->Attach(0, std::move(client));
+  SLUICE_RETURN_IF_ERROR(stream->Attach(0, std::move(client)));
   return std::shared_ptr<Exchange>(std::move(stream));
 }
 
@@ -272,23 +294,31 @@ void ResumableStreams::Resume(const std::string& key, const std::string& last_ev
   if (colon != std::string::npos) {
     number = ParseNumber<uint64_t>(std::string_view(last_event_id).substr(colon + 1));
   }
-  if (number && ResumeBehind(key, last_event_id.substr(0, colon), *number, client)) return;
-  client->Reply(ErrorReply(
-      Status(StatusCode::kNotFound,
-             "no stream of this API key goes on from there; send the header Last-Event-ID with the "
-             "id of the last event that came, within the resume_seconds of the request",
-             "last-event-id")));
+  Status status(StatusCode::kNotFound, "it has no number");
+  if (number) status = ResumeBehind(key, last_event_id.substr(0, colon), *number, client);
+  if (status.ok()) return;
+  if (status.code() == StatusCode::kNotFound) {
+    status = Status(
+        StatusCode::kNotFound,
+        StrCat("no stream of this API key goes on from ",
+               last_event_id.empty() ? "a missing Last-Event-ID" : Quote(last_event_id),
+               "; send the header Last-Event-ID with the id of the last event that came, within "
+               "the resume_seconds of the request"),
+        "last-event-id");
+  }
+  client->Reply(ErrorReply(status));
 }
 
-bool ResumableStreams::ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
-                                    const std::shared_ptr<Exchange>& client) {
+Status ResumableStreams::ResumeBehind(const std::string& key, const std::string& id,
+                                      uint64_t number, const std::shared_ptr<Exchange>& client) {
   std::shared_ptr<Answer> stream;
   {
     std::lock_guard lock(registry_->mutex);
     const auto found = registry_->streams.find(id);
     if (found != registry_->streams.end() && found->second->key() == key) stream = found->second;
   }
-  return stream != nullptr && stream->Attach(number, client);
+  if (stream == nullptr) return Status(StatusCode::kNotFound, "there is no such stream");
+  return stream->Attach(number, client);
 }
 
 void ResumableStreams::Forget(const std::string& key, const std::string& id) const {

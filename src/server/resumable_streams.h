@@ -1,6 +1,6 @@
-// Streams whose clients may come back: an answer that goes on for a while without its client, and
-// keeps what it has sent. Each event has an id, STREAM:NUMBER, which a client that comes back sends
-// as Last-Event-ID. Thread-safe.
+// Streams whose clients may come back: an answer that goes on for a while, or to its end, without
+// its client, and keeps what it has sent. Each event has an id, STREAM:NUMBER, which a client that
+// comes back sends as Last-Event-ID. Several clients may read one stream. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,13 @@ class ResumableStreams {
   static constexpr size_t kStreamsMax = 128;
   static constexpr size_t kBytesMax = 1 << 20;  // kept of each
   static constexpr int kSecondsMax = 60;
+  static constexpr size_t kReadersMax = 16;  // of each, at a time
+
+  // How a stream lives without readers.
+  struct Life {
+    int seconds = kSecondsMax;  // that it is kept for when it has ended, or nobody reads
+    bool background = false;    // it goes on to its end, however long nobody reads
+  };
 
   // `deadlines` outlives all exchanges of it.
   explicit ResumableStreams(Deadlines* deadlines);
@@ -26,19 +33,19 @@ class ResumableStreams {
   ResumableStreams(const ResumableStreams&) = delete;
   ResumableStreams& operator=(const ResumableStreams&) = delete;
 
-  // What an answer is to be sent to instead of `client`. It belongs to `key`, and goes on for so
-  // many seconds when its client has left; as long it is kept when it has ended, unless others need
-  // its place. `id`: that no other stream has; empty: one is drawn. kResourceExhausted: the key has
-  // its share of those that run.
-  Result<std::shared_ptr<Exchange>> Open(const std::string& key, int seconds,
+  // What an answer is to be sent to instead of `client`, its first reader. It belongs to `key`;
+  // when it has ended, others that need its place may end its life. `id`: that no other stream has;
+  // empty: one is drawn. kResourceExhausted: the key has its share of those that run.
+  Result<std::shared_ptr<Exchange>> Open(const std::string& key, Life life,
                                          std::shared_ptr<Exchange> client, std::string id = {});
-  // Sends what came behind an event to `client`, and what comes; or says why not.
+  // Sends what came behind an event to `client`, and what comes, beside whoever else reads; or says
+  // why not.
   void Resume(const std::string& key, const std::string& last_event_id,
               const std::shared_ptr<Exchange>& client);
-  // The same behind the first `number` events of the stream `id`; false: it does not go on from
-  // there, and nothing is sent.
-  bool ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
-                    const std::shared_ptr<Exchange>& client);
+  // The same behind the first `number` events of the stream `id`. Where it is not ok, nothing is
+  // sent. kNotFound: it does not go on from there; kResourceExhausted: too many read it.
+  Status ResumeBehind(const std::string& key, const std::string& id, uint64_t number,
+                      const std::shared_ptr<Exchange>& client);
   // Forgets a stream of the key. REQUIRES: it has ended, if it is there.
   void Forget(const std::string& key, const std::string& id) const;
 

@@ -59,15 +59,35 @@ TEST_F(ResumableStreamsTest, AClientThatComesBackGetsWhatItMissedAndTheRest) {
   EXPECT_TRUE(third->ended);
 }
 
-TEST_F(ResumableStreamsTest, WhoReadBeforeIsLeftWhereItIs) {
+TEST_F(ResumableStreamsTest, SeveralClientsReadOneStream) {
   auto first = Send("POST", "/v1/completions", kStream);
   Emit("one");
   auto second = Resume(LastId(*first));
-  EXPECT_TRUE(first->ended && first->closed);
-  first->disconnect();  // too late to matter
   Emit("two");
-  EXPECT_FALSE(Has(*first, "two"));
+  EXPECT_FALSE(first->ended);
+  EXPECT_TRUE(Has(*first, "two"));
   EXPECT_TRUE(Has(*second, "two"));
+  first->disconnect();
+  second->slow = true;
+  auto third = Resume(LastId(*second));
+  Emit("three");
+  EXPECT_FALSE(Has(*first, "three") || Has(*second, "three"));
+  engine_.Emit(0, "four", FinishReason::kStop, true);
+  EXPECT_TRUE(Has(*third, "three") && Has(*third, "four") && third->ended);
+  EXPECT_FALSE(first->ended || second->ended);
+  EXPECT_EQ(engine_.cancels, 0u);
+}
+
+TEST_F(ResumableStreamsTest, TheReadersOfOneAreBounded) {
+  auto first = Send("POST", "/v1/completions", kStream);
+  Emit("one");
+  const std::string id = LastId(*first);
+  std::vector<std::shared_ptr<FakeExchange>> readers;
+  for (size_t i = 1; i < ResumableStreams::kReadersMax; ++i) readers.push_back(Resume(id));
+  EXPECT_FALSE(readers.back()->replied);
+  EXPECT_EQ(Resume(id)->reply.status, 429);
+  readers.front()->disconnect();
+  EXPECT_FALSE(Resume(id)->replied);
 }
 
 TEST_F(ResumableStreamsTest, SoIsAMessageOfAnthropic) {
@@ -113,7 +133,7 @@ TEST_F(ResumableStreamsTest, AResponseIsGoneOnWithByItsOwnPath) {
   EXPECT_EQ(get("?stream=true&starting_after=1000", key)->reply.status, 404);
   EXPECT_EQ(get("?stream=true&starting_after=x", key)->param(), "starting_after");
   EXPECT_EQ(get("?stream=1", key)->param(), "stream");
-  EXPECT_EQ(get("", key)->reply.status, 404);  // it has not ended
+  EXPECT_EQ(get("", key)->body()["status"], "in_progress");
   EXPECT_EQ(engine_.cancels, 0u);
   auto second = get(after, key);
   EXPECT_FALSE(Has(*second, "one"));

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/anthropic/anthropic_answer.h"
 #include "server/http/errors.h"
 #include "server/llama/llama_answer.h"
@@ -17,8 +18,6 @@
 
 namespace sluice::server {
 namespace {
-
-constexpr size_t kPathBytesShown = 128;
 
 // Runs `work`; where memory runs out or a library throws, this request fails and the server goes
 // on.
@@ -90,6 +89,7 @@ const Routes::Route Routes::kRoutes[] = {
     {.path = "/v1/responses", .method = "POST", .ask = &Routes::Respond},
     {.path = kResponsePrefix, .method = "GET", .begin = &Routes::FindResponse},
     {.path = kResponsePrefix, .method = "DELETE", .answer = &Routes::DeleteResponse},
+    {.path = kResponsePrefix, .method = "POST", .answer = &Routes::CancelResponse},
     {.path = kTimelinePrefix, .method = "GET", .answer = &Routes::ShowTimeline},
     {.path = kLivePath, .method = "GET", .begin = &Routes::WatchRequests},
     {.path = "/v1/decisions", .method = "POST", .ask = &Routes::Decide},
@@ -135,7 +135,14 @@ const Routes::Route Routes::kRoutes[] = {
      .errors = ErrorForm::kOllama,
      .answer = &Routes::OllamaVersion},
     {.path = "/v1/embeddings", .method = "POST", .ask = &Routes::Embed},
+    {.path = "/v2/embed",
+     .method = "POST",
+     .errors = ErrorForm::kCohere,
+     .ask = &Routes::CohereEmbed},
     {.path = "/v1/rerank", .method = "POST", .ask = &Routes::Rerank},
+    {.path = "/rerank", .method = "POST", .ask = &Routes::Rerank},
+    {.path = "/v1/reranking", .method = "POST", .ask = &Routes::Rerank},
+    {.path = "/reranking", .method = "POST", .ask = &Routes::Rerank},
     {.path = "/v2/rerank",
      .method = "POST",
      .errors = ErrorForm::kCohere,
@@ -226,17 +233,19 @@ std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
         errors);
   }
   if (route == nullptr) {
-    return HttpErrorReply(404,
-                          StrCat("there is no path \"", head->path.substr(0, kPathBytesShown),
-                                 "\"; this server has the model", models_.several() ? "s " : " ",
-                                 models_.Listed(), ", and GET /openapi.json lists its paths"));
+    return HttpErrorReply(404, StrCat("there is no path ", Quote(head->path),
+                                      "; this server has the model", models_.several() ? "s " : " ",
+                                      models_.Listed(), ", and GET /openapi.json lists its paths"));
   }
   if (head->method != route->method) {
     std::string allowed;
     for (const Route& other : kRoutes) {
       if (Names(other, head->path)) allowed += StrCat(allowed.empty() ? "" : ", ", other.method);
     }
-    HttpReply reply = HttpErrorReply(405, StrCat("this path takes ", allowed, " only"), errors);
+    HttpReply reply = HttpErrorReply(
+        405,
+        StrCat("the path ", Quote(head->path), " takes ", allowed, ", not ", Quote(head->method)),
+        errors);
     reply.headers.emplace_back("Allow", allowed);
     return reply;
   }

@@ -105,6 +105,9 @@ class Routes {
   HttpReply Control(const HttpRequest& request) const;
   HttpReply ShowTimeline(const HttpRequest& request) const;
   HttpReply DeleteResponse(const HttpRequest& request) const;
+  HttpReply CancelResponse(const HttpRequest& request) const;
+  // A response of the key as it is now, running or stored.
+  HttpReply ShowResponse(const std::string& key, const std::string& id) const;
   HttpReply CreateFile(const HttpRequest& request) const;
   HttpReply ListFiles(const HttpRequest& request) const;
   HttpReply FindFile(const HttpRequest& request) const;
@@ -128,6 +131,7 @@ class Routes {
              const HttpRequest& request, const ExchangeRef& exchange);
   void Embed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void OllamaEmbed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
+  void CohereEmbed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Rerank(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void CohereRerank(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Classify(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);

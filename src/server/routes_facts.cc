@@ -20,7 +20,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kFactsPathBytesShown = 128;
 // The page runs its own scripts alone, talks to this server alone, and stands in no other page.
 constexpr const char* kPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -32,10 +31,10 @@ std::string CounterText(const char* name, const char* help, int64_t value) {
 }
 
 HttpReply NoResponse(const std::string& id) {
-  return ErrorReply(Status(StatusCode::kNotFound,
-                           StrCat("there is no response \"", id.substr(0, kFactsPathBytesShown),
-                                  "\" of this key; it may have been too old"),
-                           "response_id"));
+  return ErrorReply(
+      Status(StatusCode::kNotFound,
+             StrCat("there is no response ", Quote(id), " of this key; it may have been too old"),
+             "response_id"));
 }
 
 }  // namespace
@@ -100,37 +99,75 @@ void Routes::FindResponse(const HttpRequest& request, const ExchangeRef& exchang
   const std::string stream = QueryValue(request.query, "stream");
   const std::string after = QueryValue(request.query, "starting_after");
   if (stream.empty() || stream == "false") {
-    const auto stored = responses_->Find(request.key_salt, id, NowMicros());
-    if (stored == nullptr) return exchange->Reply(NoResponse(id));
-    HttpReply reply;
-    reply.body = stored->body;
-    return exchange->Reply(std::move(reply));
+    return exchange->Reply(ShowResponse(request.key_salt, id));
   }
   const std::optional<uint32_t> last = ParseNumber<uint32_t>(after);
   if (stream != "true") {
-    return exchange->Reply(ErrorReply(InvalidArgument("stream must be true or false", "stream")));
+    return exchange->Reply(ErrorReply(InvalidArgument(
+        StrCat("stream is ", Quote(stream), "; it must be true or false"), "stream")));
   }
   if (!after.empty() && !last) {
     return exchange->Reply(ErrorReply(
-        InvalidArgument(StrCat("starting_after is ", Quote(after.substr(0, 64)),
+        InvalidArgument(StrCat("starting_after is ", Quote(after),
                                "; it must be the sequence_number of the last event that came"),
                         "starting_after")));
   }
   const uint64_t seen = last ? uint64_t{*last} + 1 : 0;
-  if (resumable_.ResumeBehind(request.key_salt, id, seen, exchange)) return;
-  exchange->Reply(ErrorReply(
-      Status(StatusCode::kNotFound,
-             StrCat("no stream of the response ", Quote(id.substr(0, 64)),
-                    " goes on from there; one can be had again within the resume_seconds of its "
-                    "request; GET without stream shows a response that has ended"),
-             "id")));
+  const Status status = resumable_.ResumeBehind(request.key_salt, id, seen, exchange);
+  if (status.ok()) return;
+  if (status.code() != StatusCode::kNotFound) return exchange->Reply(ErrorReply(status));
+  exchange->Reply(ErrorReply(Status(
+      StatusCode::kNotFound,
+      StrCat("no stream of the response ", Quote(id), " goes on from ",
+             last ? StrCat("the event ", *last) : "its beginning",
+             "; one can be had again where its request had background or resume_seconds, within "
+             "those of its end; GET without stream shows a response of this key"),
+      "id")));
+}
+
+HttpReply Routes::ShowResponse(const std::string& key, const std::string& id) const {
+  // First those that run: one that ends is stored before it is none of them any more.
+  HttpReply reply;
+  if (Result<std::string> now = running_->Do(key, id, AnswerAction::kShow); now.ok()) {
+    reply.body = *std::move(now);
+    return reply;
+  }
+  const auto stored = responses_->Find(key, id, NowMicros());
+  if (stored == nullptr) return NoResponse(id);
+  reply.body = stored->body;
+  return reply;
 }
 
 HttpReply Routes::DeleteResponse(const HttpRequest& request) const {
   const std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
-  if (!responses_->Remove(request.key_salt, id, NowMicros())) return NoResponse(id);
+  const bool ran = running_->Do(request.key_salt, id, AnswerAction::kCancel).ok();
+  if (!responses_->Remove(request.key_salt, id, NowMicros()) && !ran) return NoResponse(id);
   resumable_.Forget(request.key_salt, id);
   return JsonReply(OrderedJson{{"id", id}, {"object", "response"}, {"deleted", true}});
+}
+
+HttpReply Routes::CancelResponse(const HttpRequest& request) const {
+  constexpr std::string_view kCancel = "/cancel";
+  std::string id = request.path.substr(std::string_view(kResponsePrefix).size());
+  if (!id.ends_with(kCancel)) {
+    return HttpErrorReply(404,
+                          "a response takes a POST of its cancel alone, /v1/responses/ID/cancel");
+  }
+  id.resize(id.size() - kCancel.size());
+  HttpReply reply;
+  if (auto cancelled = running_->Do(request.key_salt, id, AnswerAction::kCancel); cancelled.ok()) {
+    reply.body = *std::move(cancelled);
+    return reply;
+  }
+  const auto stored = responses_->Find(request.key_salt, id, NowMicros());
+  if (stored == nullptr) return NoResponse(id);
+  if (stored->status != "cancelled") {
+    return ErrorReply(InvalidArgument(StrCat("the response ", Quote(id), " is ", stored->status,
+                                             "; only one that runs can be cancelled"),
+                                      "response_id"));
+  }
+  reply.body = stored->body;  // it was asked for once more
+  return reply;
 }
 
 HttpReply Routes::CreateFile(const HttpRequest& request) const {
@@ -302,8 +339,7 @@ HttpReply Routes::Control(const HttpRequest& request) const {
 HttpReply Routes::Page(const HttpRequest& request) const {
   const WebFile* file = FindWebFile(request.path);
   if (file == nullptr) {
-    return HttpErrorReply(
-        404, StrCat("the page has no file \"", request.path.substr(0, kFactsPathBytesShown), "\""));
+    return HttpErrorReply(404, StrCat("the page has no file ", Quote(request.path)));
   }
   HttpReply reply;
   reply.content_type = file->content_type;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/parse_number.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/http/errors.h"
 #include "server/llama/llama_answer.h"
 #include "server/llama/llama_api.h"
@@ -32,8 +33,8 @@ Status TakeTimeout(const HttpRequest& request, std::optional<double>* seconds) {
   const std::optional<double> read = ParseNumber<double>(text);
   if (!read || !(*read > 0 && *read <= kTimeoutSecondsMax)) {
     return InvalidArgument(
-        StrCat("the header x-request-timeout is \"", text.substr(0, 64),
-               "\"; it must be above 0 and at most ", kTimeoutSecondsMax, " seconds"),
+        StrCat("the header x-request-timeout is ", Quote(text), "; it must be above 0 and at most ",
+               kTimeoutSecondsMax, " seconds"),
         "x-request-timeout");
   }
   *seconds = read;
@@ -50,6 +51,29 @@ Status CheckPlaces(const Engine& engine, size_t prompts) {
              " (--max-queue); send the rest in another request"),
       "prompt");
 }
+
+// Keeps what refuses a call before it begins; what comes of one that has begun is for others.
+class KeptReply : public Exchange {
+ public:
+  void Reply(HttpReply reply) override {
+    std::lock_guard lock(mutex_);
+    reply_ = std::move(reply);
+  }
+  void StreamType(const char*) override {}
+  bool Stream(std::string_view) override { return false; }
+  void EndStream(bool) override {}
+  void Note(std::string, OrderedJson) override {}
+  void OnDisconnect(std::function<void()>) override {}
+
+  std::optional<HttpReply> Take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(reply_, std::nullopt);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<HttpReply> reply_;  // guarded by mutex_
+};
 
 // The engine as who keeps it keeps the use.
 std::shared_ptr<Engine> EngineOf(const ModelUse& model) { return {model, &model->engine}; }
@@ -111,6 +135,19 @@ void Routes::OllamaEmbed(const ModelUse& model, const HttpRequest& request,
            return OllamaEmbedAnswer(call, vectors, usage);
          },
          exchange, {.errors = ErrorForm::kOllama});
+}
+
+void Routes::CohereEmbed(const ModelUse& model, const HttpRequest& request,
+                         const ExchangeRef& exchange) {
+  Result<CohereEmbedCall> call = ParseCohereEmbed(request.body, model->facts);
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status(), ErrorForm::kCohere));
+  std::vector<Request> requests = std::move(call->requests);
+  Gather(
+      model, request, std::move(requests),
+      [call = *std::move(call), id = request.request_id](const auto& vectors, const Usage& usage) {
+        return CohereEmbedAnswer(call, vectors, usage, id);
+      },
+      exchange, {.errors = ErrorForm::kCohere});
 }
 
 void Routes::Rerank(const ModelUse& model, const HttpRequest& request,
@@ -237,14 +274,23 @@ void Routes::Start(const ModelUse& model, ApiCall call, const AnswerMaker& forma
     return exchange->Reply(ErrorReply(status, call.errors));
   }
   AnswerHead head{request.request_id, std::time(nullptr), model->fingerprint, {}};
+  const std::string stream_id = call.stream_id;
   std::shared_ptr<Exchange> reader = exchange;
-  if (call.resume_s) {
-    auto opened = resumable_.Open(request.key_salt, *call.resume_s, exchange, call.stream_id);
+  std::shared_ptr<KeptReply> kept;  // for a client that does not wait for the answer
+  if (call.background && !call.stream) reader = kept = std::make_shared<KeptReply>();
+  if (call.resume_s || call.background) {
+    auto opened = resumable_.Open(
+        request.key_salt, {call.resume_s.value_or(ResumableStreams::kSecondsMax), call.background},
+        reader, stream_id);
     if (!opened.ok()) return exchange->Reply(ErrorReply(opened.status(), call.errors));
     reader = *std::move(opened);
   }
+  call.stream = call.stream || call.background;
   StartGeneration(EngineOf(model), std::move(call), std::move(head), format, request.key_salt,
                   &tokens_, running_, &deadlines_, reader);
+  if (kept == nullptr) return;
+  auto refused = kept->Take();
+  exchange->Reply(refused ? *std::move(refused) : ShowResponse(request.key_salt, stream_id));
 }
 
 }  // namespace sluice::server

@@ -452,19 +452,6 @@ TEST_F(RoutesTest, TheEngineLearnsWhoAsks) {
   for (const auto& one : engine_.submitted) EXPECT_EQ(one.request.client, "somebody");
 }
 
-TEST_F(RoutesTest, ABadKeyFileIsAnError) {
-  EXPECT_FALSE(ApiKeys::Load("/no/such/file").ok());
-  const std::string path = ::testing::TempDir() + "/sluice_routes_test_empty";
-  std::ofstream(path) << "# none\n";
-  EXPECT_FALSE(ApiKeys::Load(path).ok());
-  // Of which one would become a part of the first key, and no header can hold the other.
-  for (const std::string& text : {std::string("\xEF\xBB\xBFkey\n"), std::string("key\0\n", 5)}) {
-    std::ofstream(path, std::ios::binary) << text;
-    EXPECT_NE(ApiKeys::Load(path).status().message().find("byte order mark or a NUL"),
-              std::string::npos);
-  }
-}
-
 TEST_F(RoutesTest, PathsAndMethods) {
   EXPECT_EQ(Send("GET", "/nowhere")->reply.status, 404);
   EXPECT_EQ(Send("GET", "/nowhere")->body()["error"]["message"],
@@ -651,6 +638,12 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPath) {
                            "/v1/batches/{id}",
                            "/v1/batches/{id}/cancel",
                            "/api/embed",
+                           "/v2/embed",
+                           "/v2/rerank",
+                           "/rerank",
+                           "/v1/reranking",
+                           "/reranking",
+                           "/v1/responses/{id}/cancel",
                            "/v1/streams",
                            "/v1/models",
                            "/v1/models/{model}",

@@ -1,5 +1,5 @@
 // Answers that are being generated, by the ids under which clients know them, so that who asked for
-// one may end it or its thinking. Thread-safe.
+// one may look at it, or end it or its thinking. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,18 @@
 
 namespace sluice::server {
 
-enum class AnswerAction { kStop, kEndThinking };
+enum class AnswerAction {
+  kStop,         // it ends soon, as if the model had ended it
+  kEndThinking,  // it thinks no more
+  kShow,         // as it is now; nothing changes
+  kCancel,       // it ends at once, as cancelled
+};
 
 class RunningAnswers {
  public:
-  // May be called by any thread, and once more than the entry lives.
-  using Act = std::function<Status(AnswerAction)>;
+  // Gives for kShow and kCancel the answer's body as it then is. kNotFound: it has ended, or has no
+  // such body. May be called by any thread, and once more than the entry lives.
+  using Act = std::function<Result<std::string>(AnswerAction)>;
 
   // One answer, from its beginning to the end of this object.
   class Entry {
@@ -38,6 +44,8 @@ class RunningAnswers {
   // Does what the body of /v1/chat/completions/control asks for, and gives the answer's body.
   // kNotFound when no answer of that id that this key asked for is running.
   Result<std::string> Control(const std::string& key, std::string_view body) const;
+  // Does it to each answer of that id, and gives what the last of them gives. kNotFound as there.
+  Result<std::string> Do(const std::string& key, const std::string& id, AnswerAction action) const;
 
  private:
   mutable std::mutex mutex_;

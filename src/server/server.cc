@@ -129,6 +129,7 @@ class ServerImpl : public Server {
       const EngineInfo info = model->engine.Info();
       sum.running += info.running;
       sum.waiting += info.waiting;
+      sum.prefill_tokens += info.prefill_tokens;
       sum.kv_blocks += info.kv_blocks;
       sum.kv_free_blocks += info.kv_free_blocks;
     }

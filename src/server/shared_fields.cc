@@ -30,7 +30,7 @@ std::optional<int> IntOfAny(Fields* fields, std::initializer_list<std::string_vi
     const std::optional<int> value = fields->Int(name, low, kIntMax);
     if (!value) continue;
     if (first && *first != *value) {
-      fields->Fail(name, StrCat(first_name, " and ", name, " differ; send one of them"));
+      fields->Differ(name, first_name);
     }
     first = value;
     first_name = name;
@@ -86,8 +86,7 @@ void ReadSampling(Fields* fields, Sampling* sampling) {
         std::remove_reference_t<decltype(value)> other;
         ReadNumber(fields, field.alias, field.range, &other);
         if (other && value && *other != *value) {
-          fields->Fail(field.alias,
-                       StrCat(field.name, " and ", field.alias, " differ; send one of them"));
+          fields->Differ(field.alias, field.name);
         }
         if (other) value = other;
       },
@@ -124,8 +123,9 @@ void ReadLogitBias(Fields* fields, const ModelFacts& model, Sampling* sampling) 
   for (const auto& [key, value] : biases->items()) {
     const std::optional<int32_t> id = BiasId(key, model.vocab_size);
     if (!id || !value.is_number()) {
-      fields->Fail("logit_bias", StrCat("logit_bias has an entry that is not a token id below ",
-                                        model.vocab_size, " with a number"));
+      fields->Fail("logit_bias", StrCat("logit_bias has the entry ", Quote(key), " with ",
+                                        ShownValue(value), "; each must be a token id from 0 to ",
+                                        model.vocab_size - 1, " with a number"));
       return;
     }
     CheckIn(fields, "logit_bias", value.get<double>(), limits::kLogitBias);
@@ -140,8 +140,7 @@ void ReadStops(Fields* fields, std::string_view name, Request* request) {
   if (stop == nullptr) return;
   const OrderedJson list = stop->is_string() ? OrderedJson::array({*stop}) : *stop;
   if (!list.is_array()) {
-    fields->Fail(name, StrCat(name, " is ", TypeName(list), "; it must be a string or an array"));
-    return;
+    return fields->WrongType(name, list, "a string or an array of strings");
   }
   if (list.size() > limits::kStopsMax) {
     fields->Fail(name,
@@ -151,8 +150,10 @@ void ReadStops(Fields* fields, std::string_view name, Request* request) {
   for (const OrderedJson& item : list) {
     const size_t bytes = item.is_string() ? item.get_ref<const std::string&>().size() : 0;
     if (bytes == 0 || bytes > limits::kStopBytesMax) {
-      fields->Fail(name, StrCat(name, " has an item that is not a string of 1 to ",
-                                limits::kStopBytesMax, " bytes"));
+      fields->Fail(name,
+                   StrCat(name, " has an item that is ", ShownValue(item),
+                          bytes == 0 ? "" : StrCat(" of ", bytes, " bytes"),
+                          "; each must be a string of 1 to ", limits::kStopBytesMax, " bytes"));
       return;
     }
     request->stop.push_back(item.get<std::string>());
@@ -177,7 +178,8 @@ void ReadStream(Fields* fields, ApiCall* call) {
   const OrderedJson* object = fields->Object("stream_options");
   if (object == nullptr) return;
   if (!call->stream) {
-    fields->Fail("stream_options", "stream_options needs stream to be true");
+    fields->Fail("stream_options",
+                 "stream_options needs stream to be true; send both, or leave stream_options out");
     return;
   }
   Fields options(*object, "stream_options.");
@@ -197,8 +199,8 @@ std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const O
                        (item.is_number() && item.get<double>() == std::floor(item.get<double>()));
     if (!whole || item.get<double>() < 0 || item.get<double>() >= vocab_size) {
       fields->Fail(name,
-                   StrCat(name, " has an item that is not a token id; ids are integers from 0 to ",
-                          vocab_size - 1));
+                   StrCat(name, " has an item that is ", ShownValue(item),
+                          "; each must be a token id, an integer from 0 to ", vocab_size - 1));
       return {};
     }
     ids.push_back(item.get<int32_t>());
@@ -215,7 +217,8 @@ void ReadModel(Fields* fields, const ModelFacts& model) {
 void ReadResume(Fields* fields, ApiCall* call) {
   call->resume_s = fields->Int("resume_seconds", 1, ResumableStreams::kSecondsMax);
   if (call->resume_s && !call->stream) {
-    fields->Fail("resume_seconds", "resume_seconds needs stream to be true");
+    fields->Fail("resume_seconds", StrCat("resume_seconds is ", *call->resume_s,
+                                          ", which needs stream to be true; send both"));
   }
 }
 
@@ -249,11 +252,11 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   if (!set_by.empty()) call->grammar_field = set_by;
   ReadStream(fields, call);
   call->timeout_s = ReadTimeout(fields);
-  call->shows_ids = fields->Bool("return_token_ids").value_or(false);
+  call->shows_ids = request->prompt_ids = fields->Bool("return_token_ids").value_or(false);
   ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",
-                 "prompt_logprobs is not supported with stream; send one of them");
+                 "prompt_logprobs is not supported while stream is true; send one of them");
   }
 }
 

@@ -89,6 +89,7 @@ constexpr Status (*kReaders[])(std::string_view) = {
     ReadName,
     ReadForm,
     [](std::string_view body) { return ReadRanking(ParseCohereRerank(body, Model())); },
+    [](std::string_view body) { return ParseCohereEmbed(body, Model()).status(); },
 };
 
 }  // namespace

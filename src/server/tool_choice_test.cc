@@ -73,7 +73,7 @@ TEST_F(ToolChoiceTest, ACallThatNoToolCanAnswerIsRefused) {
   }
   EXPECT_NE(Refused("/v1/chat/completions",
                     StrCat(hi, R"("tools":[)", kTool, R"(],"tool_choice":{"type":"function"}})"))
-                .find("names no function"),
+                .find("tool_choice.function is missing"),
             std::string::npos);
 }
 

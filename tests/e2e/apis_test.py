@@ -176,6 +176,30 @@ class ResponsesTest(unittest.TestCase):
                          list(range(len(seen + rest))))
         self.assertEqual(rest[-1].response.output_text, chat_answer(QUESTION, 12))
 
+    def test_in_the_background(self):
+        responses, asked = self.client.responses, {"model": MODEL, "input": QUESTION,
+                                                   "temperature": 0, "max_output_tokens": 12}
+        self.assertEqual(server.json("POST", "/admin/pause")[0], 200)  # so that none ends meanwhile
+        try:
+            kept, ended, gone = (responses.create(**asked, background=True) for _ in range(3))
+            self.assertEqual((kept.status, kept.background), ("in_progress", True))
+            self.assertEqual(responses.retrieve(kept.id).status, "in_progress")
+            readers = [responses.retrieve(kept.id, stream=True) for _ in range(2)]
+            self.assertEqual(responses.cancel(ended.id).status, "cancelled")
+            responses.delete(gone.id)
+        finally:
+            server.json("POST", "/admin/resume")
+        for reader in readers:
+            *_, last = reader
+            self.assertEqual(last.response.output_text, chat_answer(QUESTION, 12))
+        self.assertEqual(responses.retrieve(kept.id), last.response)
+        self.assertEqual(responses.retrieve(ended.id).status, "cancelled")
+        with self.assertRaises(openai.NotFoundError):
+            responses.retrieve(gone.id)
+        with self.assertRaises(openai.BadRequestError):
+            responses.cancel(kept.id)
+        server.wait_idle()
+
     def test_goes_on_from_a_stored_response(self):
         first = self.client.responses.create(model=MODEL, input=QUESTION, temperature=0,
                                              max_output_tokens=8)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Frameworks that programs are built with, unchanged, against the server: langchain-openai, litellm,
-instructor and openai-agents.
+instructor, openai-agents and Cohere's client.
 
 Usage: frameworks_test.py PROGRAM [unittest options]
 
 Needs the packages of scripts/lib/clients/frameworks.txt, in $SLUICE_CLIENTS/frameworks.
 """
 import asyncio
+import base64
 import os
+import struct
 import sys
 import tempfile
 import unittest
@@ -21,6 +23,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
 import agents  # noqa: E402  (after the change of interpreter)
+import cohere  # noqa: E402
 import instructor  # noqa: E402
 import langchain_openai  # noqa: E402
 import litellm  # noqa: E402
@@ -205,6 +208,55 @@ class LitellmTest(unittest.TestCase):
         ranking = litellm.rerank(model="hosted_vllm/bert", query="a cat",
                                  documents=["a dog", "a cat"], **base)
         self.assertEqual(ranking.results[0]["index"], 1)
+
+
+class CohereTest(unittest.TestCase):
+    """Cohere's own client: ranks and vectors."""
+    TEXTS = ["a dog in the garden", "a cat", "a cat under a tree"]
+
+    @classmethod
+    def setUpClass(cls):
+        cls.client = cohere.ClientV2(api_key="none", base_url=encoder.url)
+
+    def test_ranks(self):
+        ranking = self.client.rerank(model="bert", query="a cat", documents=self.TEXTS, top_n=2,
+                                     max_tokens_per_doc=64)
+        self.assertEqual([result.index for result in ranking.results], [1, 2])
+        self.assertAlmostEqual(ranking.results[0].relevance_score, 1, places=4)
+        self.assertEqual(ranking.meta.billed_units.search_units, 1)
+        self.assertTrue(ranking.id)
+
+    def test_ranks_of_the_client_before(self):
+        client = cohere.Client(api_key="none", base_url=encoder.url)
+        ranking = client.rerank(model="bert", query="a cat", documents=self.TEXTS, top_n=1,
+                                return_documents=True)
+        (best,) = ranking.results
+        self.assertEqual((best.index, best.document.text), (1, "a cat"))
+
+    def test_vectors(self):
+        answer = self.client.embed(model="bert", texts=self.TEXTS, input_type="search_document",
+                                   embedding_types=["float", "base64"])
+        self.assertEqual([len(vector) for vector in answer.embeddings.float_], [64, 64, 64])
+        self.assertEqual(answer.texts, self.TEXTS)
+        bits = base64.b64decode(answer.embeddings.base64[0])
+        self.assertEqual(list(struct.unpack("<64f", bits)),
+                         [struct.unpack("<f", struct.pack("<f", number))[0]
+                          for number in answer.embeddings.float_[0]])
+        self.assertGreater(answer.meta.billed_units.input_tokens, 0)
+
+    def test_what_is_wrong_is_told(self):
+        with self.assertRaises(cohere.BadRequestError) as caught:
+            self.client.rerank(model="bert", query="", documents=self.TEXTS)
+        self.assertIn("query is empty", caught.exception.body["message"])
+        with self.assertRaises(cohere.NotFoundError):
+            self.client.rerank(model="other", query="a", documents=self.TEXTS)
+
+    def test_later(self):
+        async def rank():
+            client = cohere.AsyncClientV2(api_key="none", base_url=encoder.url)
+            return await client.rerank(model="bert", query="a cat", documents=self.TEXTS)
+
+        self.assertEqual(len(asyncio.run(rank()).results), 3)
 
 
 class InstructorTest(unittest.TestCase):

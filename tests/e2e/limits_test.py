@@ -154,7 +154,8 @@ class LimitsTest(unittest.TestCase):
         with open(self.keys, "w") as file:
             file.write("four weight=none\n")
         self.server.process.send_signal(signal.SIGHUP)
-        self.wait_for_log("the API keys stay as they were")
+        self.wait_for_log(f"the API keys stay as they were: the key file \"{self.keys}\", line 1, has "
+                          "weight=\"none\"")
         self.client("three").models.list()
         with self.assertRaises(openai.AuthenticationError):
             self.client("four").models.list()

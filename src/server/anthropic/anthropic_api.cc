@@ -44,12 +44,9 @@ std::optional<std::string> ReadText(Fields* fields, std::string_view name,
   for (size_t i = 0; i < list->size() && fields->ok(); ++i) {
     Fields block((*list)[i], StrCat(path, name, "[", i, "]."));
     const auto type = block.String("type", kNameBytesMax);
-    if (block.ok() && type != "text") {
-      block.Fail("type", StrCat("content of type \"", type.value_or("").substr(0, 64),
-                                "\" is not supported by this version; send text"));
-    }
+    if (block.ok() && type != "text") block.WrongContent(type.value_or(""), "text");
     const auto text = block.String("text", kTextBytesMax);
-    if (!text) block.Fail("text", "a text block has no text");
+    if (!text) block.Missing("text", "the text");
     ReadAccepted(&block, FieldPlace::kAnthropicBlock);
     AppendText(&joined, text.value_or(""));
     fields->Take(block.Finish());
@@ -60,12 +57,13 @@ std::optional<std::string> ReadText(Fields* fields, std::string_view name,
 void ReadToolUse(Fields* block, Blocks* blocks) {
   const std::string id = block->String("id", kNameBytesMax).value_or("");
   const auto name = block->String("name", kNameBytesMax);
-  if (!name || name->empty()) block->Fail("name", "a tool_use block has no name");
+  if (!name || name->empty()) block->Missing("name", "the name of the tool that was called");
   const OrderedJson* input = block->Object("input");
-  if (input == nullptr) block->Fail("input", "a tool_use block has no input; send an object");
+  if (input == nullptr) block->Missing("input", "an object, {} where the call takes nothing");
   if (!block->ok()) return;
   if (blocks->calls.size() == kToolCallsMax) {
-    block->Fail("type", StrCat("a message has more than ", kToolCallsMax, " tool_use blocks"));
+    block->Fail("type", StrCat("a message has ", kToolCallsMax + 1,
+                               " tool_use blocks or more; the limit is ", kToolCallsMax));
     return;
   }
   blocks->calls.push_back(
@@ -76,7 +74,7 @@ void ReadToolUse(Fields* block, Blocks* blocks) {
 
 void ReadToolResult(Fields* block, const std::string& path, Blocks* blocks) {
   const auto id = block->String("tool_use_id", kNameBytesMax);
-  if (!id) block->Fail("tool_use_id", "a tool_result block has no tool_use_id");
+  if (!id) block->Missing("tool_use_id", "the id of the tool_use block that it answers");
   const std::string text = ReadText(block, "content", path).value_or("");
   block->Bool("is_error");  // what went wrong stands in the text
   blocks->results.push_back(
@@ -89,7 +87,7 @@ void ReadBlock(Fields* message, const OrderedJson& value, const std::string& pat
   const std::string type = block.String("type", kNameBytesMax).value_or("");
   if (type == "text") {
     const auto text = block.String("text", kTextBytesMax);
-    if (!text) block.Fail("text", "a text block has no text");
+    if (!text) block.Missing("text", "the text");
     AppendText(&blocks->text, text.value_or(""));
   } else if (type == "tool_use" && assistant) {
     ReadToolUse(&block, blocks);
@@ -102,9 +100,8 @@ void ReadBlock(Fields* message, const OrderedJson& value, const std::string& pat
   } else if (type == "redacted_thinking" && assistant) {
     block.String("data", kTextBytesMax);  // nobody can read it
   } else {
-    block.Fail("type", StrCat("a block of type \"", type.substr(0, 64), "\" is not supported in ",
-                              assistant ? "an assistant's message; send text, thinking or tool_use"
-                                        : "a user's message; send text or tool_result"));
+    block.WrongContent(type, assistant ? "text, thinking or tool_use in an assistant's message"
+                                       : "text or tool_result in a user's message");
   }
   ReadAccepted(&block, FieldPlace::kAnthropicBlock);
   message->Take(block.Finish());
@@ -116,8 +113,7 @@ void ReadMessage(Fields* fields, const OrderedJson& value, size_t index, Ordered
   Fields message(value, path);
   const std::string role = message.String("role", kNameBytesMax).value_or("");
   if (role != "user" && role != "assistant" && role != "system") {
-    message.Fail("role", StrCat(path, "role is \"", role.substr(0, 64),
-                                "\"; it must be user, assistant or system"));
+    message.WrongValue("role", "user, assistant or system");
   }
   Blocks blocks;
   const OrderedJson* content = message.Any("content");
@@ -129,7 +125,7 @@ void ReadMessage(Fields* fields, const OrderedJson& value, size_t index, Ordered
     }
   } else if (!list) {
     const auto text = ReadText(&message, "content", path);
-    if (!text) message.Fail("content", StrCat(path, "content is missing; send text or blocks"));
+    if (!text) message.Missing("content", "a text or a list of blocks");
     blocks.text = text.value_or("");
   }
   fields->Take(message.Finish());
@@ -154,7 +150,7 @@ void ReadThinkingAndFormat(Fields* fields, ChatPrompt* chat, Request* request, b
     if (type == "enabled" || type == "disabled") {
       kwargs["enable_thinking"] = kwargs["thinking"] = type == "enabled";
     } else if (type != "adaptive" && type != "between_tools") {  // which leave it to the template
-      thinking.Fail("type", "thinking.type must be enabled, disabled, adaptive or between_tools");
+      thinking.WrongValue("type", "enabled, disabled, adaptive or between_tools");
     }
     const auto budget = thinking.Int("budget_tokens", 0, kBudgetMax);
     if (type != "disabled") request->thinking_budget = budget;
@@ -189,13 +185,13 @@ void ReadEdit(Fields* fields, const OrderedJson& value, const std::string& path,
       Fields kept(*keep, path + ".keep.");
       const std::string kind = kept.String("type", kNameBytesMax).value_or("");
       const bool all = kind == "all";
-      if (!all && kind != "thinking_turns")
-        kept.Fail("type", path + ".keep.type must be \"all\" or \"thinking_turns\"");
+      if (!all && kind != "thinking_turns") kept.WrongValue("type", "all or thinking_turns");
       turns = kept.Int("value", 0, kMessagesMax);
-      if (all != !turns.has_value()) kept.Fail("value", path + ".keep.value is missing");
+      if (all && turns) kept.WrongValue("value", "left out where all is kept");
+      if (!all && !turns) kept.Missing("value", "the number of turns to keep");
       edit.Take(kept.Finish());
     } else if (keep != nullptr) {
-      if (*keep != "all") edit.Fail("keep", path + ".keep must be \"all\" or thinking_turns");
+      if (*keep != "all") edit.WrongValue("keep", "\"all\", or an object of type thinking_turns");
       turns.reset();
     }
     if (edit.ok() && turns) ClearThinking(*turns, messages);
@@ -205,9 +201,7 @@ void ReadEdit(Fields* fields, const OrderedJson& value, const std::string& path,
   // The others shorten a conversation that nears the end of the context; here one that is too long
   // is refused.
   if (!type.starts_with("clear_tool_uses_") && !type.starts_with("compact_")) {
-    edit.Fail("type", StrCat(path, ".type is \"", type.substr(0, 64),
-                             "\"; it must be clear_thinking, clear_tool_uses or compact, with its "
-                             "date"));
+    edit.WrongValue("type", "clear_thinking, clear_tool_uses or compact, with its date");
   }
   if (!edit.ok()) fields->Take(edit.Finish());
 }
@@ -233,7 +227,7 @@ void ReadAnthropicFields(Fields* fields, Request* request, bool* shows_thinking)
   }
   const OrderedJson* list = fields->Array("messages", kMessagesMax);
   if (list == nullptr || list->empty()) {
-    fields->Fail("messages", "messages is missing or empty; it must be an array of messages");
+    fields->Missing("messages", "an array of messages");
     list = nullptr;
   }
   for (size_t i = 0; list != nullptr && i < list->size() && fields->ok(); ++i) {

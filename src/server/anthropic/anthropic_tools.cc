@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/accepted_fields.h"
 #include "server/api_call.h"
 
@@ -71,11 +73,20 @@ const KnownTool* FindKnown(std::string_view type) {
 
 std::string RefusalOf(std::string_view type) {
   const bool sees = type.starts_with("computer_") || type.starts_with("browser_");
-  return StrCat("the tool ", type.substr(0, 64),
+  return StrCat("the tool ", Quote(type),
                 sees ? " answers with images, which this version does not take"
                      : " is not one that this server runs or knows",
                 "; leave it out, or send a tool of type custom, bash_20250124, "
                 "text_editor_20250728 or memory_20250818");
+}
+
+// As Anthropic has it.
+bool IsToolName(std::string_view name) {
+  constexpr size_t kToolNameBytesMax = 128;
+  return !name.empty() && name.size() <= kToolNameBytesMax &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+             std::string_view::npos;
 }
 
 OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
@@ -84,7 +95,9 @@ OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
   const KnownTool* const known = type == "custom" ? nullptr : FindKnown(type);
   if (type != "custom" && known == nullptr) tool.Fail("type", RefusalOf(type));
   const auto name = tool.String("name", kToolNameBytesMax);
-  if (!name || name->empty()) tool.Fail("name", StrCat("tools[", index, "].name is missing"));
+  if (tool.ok() && !IsToolName(name.value_or(""))) {
+    tool.WrongValue("name", "1 to 128 ASCII letters, digits, _ and -");
+  }
   OrderedJson function{{"name", name.value_or("")}};
   if (known == nullptr) {
     if (auto text = tool.String("description", kToolBytesMax)) function["description"] = *text;
@@ -94,7 +107,7 @@ OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
     function["parameters"] = OrderedJson::parse(known->schema);
     tool.Int("max_characters", 1, std::numeric_limits<int>::max());  // the client's to heed
   } else if (const OrderedJson* schema = tool.Object("input_schema"); schema == nullptr) {
-    tool.Fail("input_schema", StrCat("tools[", index, "].input_schema is missing"));
+    tool.Missing("input_schema", "a JSON schema of what the tool takes");
   } else {
     function["parameters"] = *schema;
   }
@@ -102,7 +115,8 @@ OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
   ReadAccepted(&tool, FieldPlace::kAnthropicTool);
   fields->Take(tool.Finish());
   if (fields->ok() && DumpJson(function).size() > kToolBytesMax) {
-    fields->Fail("tools", StrCat("tools[", index, "] has more than ", kToolBytesMax, " bytes"));
+    fields->Fail("tools", StrCat("tools[", index, "] has ", DumpJson(function).size(),
+                                 " bytes; the limit is ", kToolBytesMax));
   }
   return OrderedJson{{"type", "function"}, {"function", std::move(function)}};
 }
@@ -119,22 +133,32 @@ void ReadAnthropicTools(Fields* fields, ChatPrompt* chat, Request* request) {
     request->tool_choice.required = type == "any" || type == "tool";
     if (type == "tool") {
       const auto name = choice.String("name", kToolNameBytesMax);
-      if (!name || name->empty()) choice.Fail("name", "tool_choice.name is missing");
+      if (!name || name->empty()) choice.Missing("name", "the name of one of the tools");
       request->tool_choice.tool = name.value_or("");
     } else if (!none && type != "auto" && type != "any") {
-      choice.Fail("type", "tool_choice.type must be auto, any, tool or none");
+      choice.WrongValue("type", "auto, any, tool or none");
     }
     parsing->one_call = choice.Bool("disable_parallel_tool_use").value_or(false);
     fields->Take(choice.Finish());
   }
   const OrderedJson* tools = fields->Array("tools", kToolsMax);
   if (request->tool_choice.required && (tools == nullptr || tools->empty())) {
-    fields->Fail("tool_choice", "tool_choice requires a call, and there are no tools");
+    fields->Fail("tool_choice",
+                 "tool_choice requires a call, and there are no tools; send tools, or a "
+                 "tool_choice of auto or none");
   }
   if (tools == nullptr) return;
   OrderedJson out = OrderedJson::array();
+  std::map<std::string, size_t> names;  // and the tool of each
   for (size_t i = 0; i < tools->size() && fields->ok(); ++i) {
     out.push_back(ReadTool(fields, (*tools)[i], i));
+    const auto [same, is_new] =
+        names.try_emplace(out.back()["function"]["name"].get<std::string>(), i);
+    if (!is_new) {
+      fields->Fail(StrCat("tools[", i, "].name"),
+                   StrCat("tools[", i, "].name is ", Quote(same->first), ", as tools[",
+                          same->second, "].name is; each tool needs a name of its own"));
+    }
   }
   parsing->tools = !out.empty() && !none;
   if (parsing->tools) chat->tools_json = DumpJson(out);

@@ -375,6 +375,32 @@ TEST(MessagesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(with(R"("context_management":{"edit":[]})"), "context_management.edit");
 }
 
+// As Anthropic's own API has it.
+TEST(MessagesBodyTest, ToolsHaveNamesOfTheirOwn) {
+  const auto tools = [](const std::vector<std::string>& names) {
+    OrderedJson list = OrderedJson::array();
+    for (const std::string& name : names) {
+      list.push_back(OrderedJson{{"name", name}, {"input_schema", OrderedJson::object()}});
+    }
+    return Parse(StrCat(R"("messages":[{"role":"user","content":"a"}],"tools":)", list.dump()))
+        .status();
+  };
+  EXPECT_TRUE(tools({"a", "mcp__files__Read-2", std::string(128, 'x')}).ok());
+  for (const std::string& name :
+       {std::string(), std::string("get weather"), std::string("a.b"), std::string("f\n"),
+        std::string("w\xc3\xa4rme"), std::string(129, 'x')}) {
+    const Status status = tools({"a", name});
+    EXPECT_EQ(status.field(), "tools[1].name") << name;
+    EXPECT_NE(status.message().find("must be 1 to 128 ASCII letters"), std::string::npos)
+        << status.message();
+    EXPECT_LT(status.message().size(), 250u);
+  }
+  const Status twice = tools({"a", "b", "a"});
+  EXPECT_EQ(twice.field(), "tools[2].name");
+  EXPECT_EQ(twice.message(),
+            "tools[2].name is \"a\", as tools[0].name is; each tool needs a name of its own");
+}
+
 TEST(MessagesBodyTest, TheServerKnowsEveryFieldOfTheDocument) {
   const Json schemas = Json::parse(OpenApiDocument())["components"]["schemas"];
   for (const auto& [name, schema] : schemas["MessagesRequest"]["properties"].items()) {

@@ -9,6 +9,7 @@
 
 #include "base/ascii.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/http/errors.h"
 
 namespace sluice::server {
@@ -78,8 +79,8 @@ std::optional<HttpReply> InflateBody(HttpRequest* request, size_t bytes_max) {
   if (coding.empty() || coding == "identity") return std::nullopt;
   const bool gzip = coding == "gzip" || coding == "x-gzip";
   if (!gzip && coding != "deflate") {
-    return HttpErrorReply(415, StrCat("the Content-Encoding \"", coding.substr(0, 64),
-                                      "\" is not supported; send gzip, deflate or none"));
+    return HttpErrorReply(415, StrCat("the Content-Encoding ", Quote(coding),
+                                      " is not supported; send gzip, deflate or none"));
   }
   Inflater inflater(request->body, gzip);
   std::string text;

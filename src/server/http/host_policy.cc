@@ -5,6 +5,7 @@
 
 #include "base/ascii.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/http/errors.h"
 #include "server/http/target.h"
 
@@ -33,7 +34,7 @@ Result<HostPolicy> HostPolicy::Parse(const std::string& allow_host, bool loopbac
     if (!host || name.ends_with("]") != name.starts_with("[") ||
         (!name.starts_with("[") && name.find(':') != std::string::npos)) {
       return InvalidArgument(
-          StrCat("\"", name, "\" is not a host name; write names without ports, with commas"),
+          StrCat(Quote(name), " is not a host name; write names without ports, with commas"),
           "allow-host");
     }
     policy.names_.push_back(*host);
@@ -61,9 +62,8 @@ std::optional<HttpReply> HostPolicy::Refuse(const HttpRequest& head) const {
   if (restricted_ && !head.host.empty()) {
     const std::string host = HostOf(head.host).value_or("");
     if (!Knows(host)) {
-      return HttpErrorReply(
-          403, StrCat("this server does not answer to the host \"", host.substr(0, 255),
-                      "\"; start it with --allow-host NAME to allow the name"));
+      return HttpErrorReply(403, StrCat("this server does not answer to the host ", Quote(host),
+                                        "; start it with --allow-host NAME to allow the name"));
     }
   }
   if (head.method == "POST" && IsForeign(head) && !IsJson(head.content_type)) {

@@ -5,6 +5,7 @@
 
 #include "base/ascii.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 
 namespace sluice::server {
 namespace {
@@ -63,11 +64,12 @@ Status ReadHead(std::string_view head, FormPart* part) {
 
 Result<std::vector<FormPart>> ParseForm(std::string_view content_type, std::string_view body) {
   if (!Lower(content_type).starts_with("multipart/form-data")) {
-    return Broken(StrCat("has the type \"", content_type.substr(0, 64), "\""));
+    return Broken(StrCat("has the type ", Quote(content_type)));
   }
   const std::string boundary = Parameter(content_type, "boundary").value_or("");
   if (boundary.empty() || boundary.size() > kBoundaryBytesMax) {
-    return Broken("has no boundary of 1 to 70 characters");
+    return Broken(StrCat("has the boundary ", Quote(boundary), ", which is not of 1 to ",
+                         kBoundaryBytesMax, " characters"));
   }
   const std::string delimiter = StrCat(kLine, "--", boundary);
   // The first one has no line before it.

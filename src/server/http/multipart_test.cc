@@ -41,7 +41,7 @@ TEST(MultipartTest, WhatIsBrokenIsSaid) {
     return ParseForm(type, body).status().message();
   };
   EXPECT_THAT(refusal("application/json", kBody), HasSubstr("has the type"));
-  EXPECT_THAT(refusal("multipart/form-data", kBody), HasSubstr("no boundary"));
+  EXPECT_THAT(refusal("multipart/form-data", kBody), HasSubstr("has the boundary \"\""));
   EXPECT_THAT(refusal(kType, "XX" + kBody), HasSubstr("does not begin"));
   EXPECT_THAT(refusal(kType, "--XX\r\n\r\n--XX--"), HasSubstr("no header"));
   EXPECT_THAT(refusal(kType, "--XX\r\nA: b\r\n\r\n1\r\n--XX--"), HasSubstr("without a name"));

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/http/target.h"
 
 namespace sluice::server {
@@ -33,8 +34,8 @@ Result<OriginPolicy> OriginPolicy::Parse(const std::string& allow_origin) {
     const auto authority = AuthorityOf(origin);
     if (!authority || !HostOf(*authority) || !origin.ends_with(*authority)) {
       return InvalidArgument(
-          StrCat("\"", origin,
-                 "\" is not an origin; write it as a browser does, https://NAME or "
+          StrCat(Quote(origin),
+                 " is not an origin; write it as a browser does, https://NAME or "
                  "http://NAME:PORT without a path, several with commas"),
           "allow-origin");
     }

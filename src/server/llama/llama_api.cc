@@ -21,7 +21,11 @@ void ReadCommon(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
   if (probs > 0) call->logprobs = probs;
   request->logprobs = call->logprobs;
   call->shows_ids = fields->Bool("return_tokens").value_or(call->shows_ids);
-  if (request->n != 1) fields->Fail("n", "n is not supported here but for 1");
+  if (request->n != 1) {
+    fields->Fail("n", StrCat("n is ", request->n,
+                             "; it must be 1 here: ask /v1/completions for "
+                             "several answers"));
+  }
   ReadAccepted(fields, FieldPlace::kLlamaRequest);
 }
 
@@ -94,9 +98,9 @@ Result<ApiCall> ParseLlamaCompletion(std::string_view body, const ModelFacts& mo
   } else if (prompt != nullptr && prompt->is_array() && !prompt->empty()) {
     request.prompt = ReadTokenIds(&fields, "prompt", *prompt, model.vocab_size);
   } else {
-    fields.Fail("prompt",
-                "prompt is missing, empty or of the wrong type; it must be a string or a list of "
-                "token ids");
+    const bool empty = prompt == nullptr || *prompt == "" || prompt->is_array();
+    constexpr const char* kWanted = "a string or a list of token ids";
+    empty ? fields.Missing("prompt", kWanted) : fields.WrongType("prompt", *prompt, kWanted);
   }
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   call.requests.push_back(std::move(request));
@@ -121,7 +125,7 @@ Result<ApiCall> ParseInfill(std::string_view body, const ModelFacts& model, Infi
   for (size_t i = 0; files != nullptr && i < files->size() && fields.ok(); ++i) {
     Fields file((*files)[i], StrCat("input_extra[", i, "]."));
     const auto text = file.String("text", kTextBytesMax);
-    if (!text) file.Fail("text", StrCat("input_extra[", i, "].text is missing"));
+    if (!text) file.Missing("text", "the file's text");
     infill->files.push_back(
         {file.String("filename", kNameBytesMax).value_or("tmp"), text.value_or("")});
     fields.Take(file.Finish());

@@ -67,8 +67,8 @@ std::optional<double> ReadKeepAlive(Fields* fields) {
   }
   if (!seconds) {
     fields->Fail("keep_alive",
-                 StrCat("keep_alive is \"", value->get<std::string>().substr(0, 64),
-                        "\"; it must be a number of seconds or a duration as \"5m\" or \"-1s\""));
+                 StrCat("keep_alive is ", Quote(value->get_ref<const std::string&>()),
+                        "; it must be a number of seconds or a duration as \"5m\" or \"-1s\""));
     return std::nullopt;
   }
   return std::min(*seconds, kKeepSecondsMax);
@@ -139,7 +139,9 @@ OrderedJson ReadCalls(Fields* message, const OrderedJson& calls, const std::stri
     if (const OrderedJson* object = call.Object("function")) {
       Fields function(*object, item + ".function.");
       const auto name = function.String("name", kNameBytesMax);
-      if (!name || name->empty()) function.Fail("name", item + ".function.name is missing");
+      if (!name || name->empty()) {
+        function.Missing("name", "the name of the function that was called");
+      }
       const OrderedJson* arguments = function.Object("arguments");
       function.Int("index", 0, 1 << 20);
       entry["function"] =
@@ -147,7 +149,7 @@ OrderedJson ReadCalls(Fields* message, const OrderedJson& calls, const std::stri
                       {"arguments", DumpJson(arguments ? *arguments : OrderedJson::object())}};
       call.Take(function.Finish());
     } else {
-      call.Fail("function", item + ".function is missing; it must be an object");
+      call.Missing("function", "an object");
     }
     message->Take(call.Finish());
     out.push_back(std::move(entry));
@@ -160,8 +162,7 @@ OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index) 
   Fields message(value, path);
   const std::string role = message.String("role", kNameBytesMax).value_or("");
   if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
-    message.Fail("role", StrCat(path, "role is \"", role.substr(0, 64),
-                                "\"; it must be system, user, assistant or tool"));
+    message.WrongValue("role", "system, user, assistant or tool");
   }
   OrderedJson out{{"role", role},
                   {"content", message.String("content", kTextBytesMax).value_or("")}};
@@ -186,10 +187,12 @@ std::string ReadTools(Fields* fields) {
     const OrderedJson* function = tool.Object("function");
     const bool named = function != nullptr && function->contains("name") &&
                        (*function)["name"].is_string() && (*function)["name"] != "";
-    if (!named) tool.Fail("function", path + ".function has no name");
+    if (!named)
+      tool.Fail("function", path + ".function has no name; it must be an object with one");
     fields->Take(tool.Finish());
     if (fields->ok() && DumpJson((*tools)[i]).size() > kToolBytesMax) {
-      fields->Fail("tools", StrCat(path, " has more than ", kToolBytesMax, " bytes"));
+      fields->Fail("tools", StrCat(path, " has ", DumpJson((*tools)[i]).size(),
+                                   " bytes; the limit is ", kToolBytesMax));
     }
   }
   return tools == nullptr || tools->empty() ? "" : DumpJson(*tools);

@@ -8,21 +8,20 @@ namespace sluice::server {
 namespace {
 
 constexpr size_t kEmbedTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr int kDimensionsMax = 1 << 16;
 
 // One text or a list of them.
 std::vector<std::string> ReadTexts(Fields* fields) {
   const OrderedJson* input = fields->Any("input");
   std::vector<std::string> texts;
   if (input == nullptr) {
-    fields->Fail("input", "input is missing; it must be a text or a list of texts");
+    fields->Missing("input", "a text or a list of texts");
   } else if (input->is_string()) {
     texts.push_back(fields->String("input", kEmbedTextBytesMax).value_or(""));
   } else if (const OrderedJson* list = fields->Array("input", kEmbeddingInputsMax)) {
     for (const OrderedJson& text : *list) {
       if (!text.is_string()) {
-        fields->Fail("input",
-                     StrCat("input has an item that is ", TypeName(text), "; each must be a text"));
+        fields->Fail("input", StrCat("input has an item that is ", ShownValue(text),
+                                     "; each must be a text"));
         break;
       }
       texts.push_back(text.get<std::string>());

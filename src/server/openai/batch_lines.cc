@@ -58,21 +58,24 @@ Result<BatchLine> ReadBatchLine(std::string_view text, std::string_view endpoint
   Fields fields(object);
   BatchLine line;
   line.custom_id = fields.String("custom_id", kIdBytesMax).value_or("");
-  if (line.custom_id.empty()) fields.Fail("custom_id", "custom_id is missing");
+  if (line.custom_id.empty()) fields.Missing("custom_id", "a name of the line");
   fields.OnlyValue("method", "POST");
   line.path = fields.String("url", kIdBytesMax).value_or("");
   const Endpoint* const asked = FindEndpoint(line.path);
   if (asked == nullptr || (!endpoint.empty() && line.path != endpoint)) {
-    fields.Fail("url", StrCat("url is \"", line.path.substr(0, 64), "\"; it must be ",
-                              endpoint.empty() ? StrCat("one of ", BatchEndpoints())
-                                               : std::string(endpoint)));
+    fields.WrongValue(
+        "url", endpoint.empty() ? StrCat("one of ", BatchEndpoints()) : std::string(endpoint));
   }
   const OrderedJson* body = fields.Object("body");
-  if (body == nullptr) fields.Fail("body", "body is missing; it must be an object");
+  if (body == nullptr) fields.Missing("body", "an object");
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   OrderedJson sent = *body;
-  if (sent.value("stream", OrderedJson(false)) == true) {
-    return InvalidArgument("a line of a batch may not stream; leave stream out", "stream");
+  for (const char* field : {"stream", "background"}) {
+    if (sent.value(field, OrderedJson(false)) != true) continue;
+    return InvalidArgument(
+        StrCat(field, " is true; the lines of a batch are answered whole, as their turn comes: ",
+               "leave it out"),
+        field);
   }
   if (asked->has_priority && !sent.contains("priority")) sent["priority"] = kPriorityMax;
   line.body = DumpJson(sent);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/fields.h"
 #include "server/http/errors.h"
 #include "server/key_share.h"
@@ -160,24 +161,24 @@ HttpReply Batches::Create(const HttpRequest& request) {
   batch->input_id = fields.String("input_file_id", kBatchTextBytesMax).value_or("");
   batch->endpoint = fields.String("endpoint", kBatchTextBytesMax).value_or("");
   if (!IsBatchEndpoint(batch->endpoint)) {
-    fields.Fail("endpoint", StrCat("endpoint is \"", batch->endpoint.substr(0, 64),
-                                   "\"; it must be one of ", BatchEndpoints()));
+    fields.WrongValue("endpoint", StrCat("one of ", BatchEndpoints()));
   }
   if (fields.String("completion_window", kBatchTextBytesMax) != "24h") {
-    fields.Fail("completion_window", "completion_window must be \"24h\"");
+    fields.WrongValue("completion_window", "\"24h\"");
   }
   const OrderedJson* metadata = fields.Object("metadata");
   if (metadata != nullptr) batch->metadata = *metadata;
   if (DumpJson(batch->metadata).size() > kMetadataBytesMax) {
-    fields.Fail("metadata", StrCat("metadata has more than ", kMetadataBytesMax, " bytes"));
+    fields.Fail("metadata", StrCat("metadata has ", DumpJson(batch->metadata).size(),
+                                   " bytes; the limit is ", kMetadataBytesMax));
   }
   fields.Any("output_expires_after");  // files have an age of their own
   if (Status status = fields.Finish(); !status.ok()) return ErrorReply(status);
   if (files_->Find(request.key_salt, batch->input_id, NowMicros()) == nullptr) {
-    return ErrorReply(Status(StatusCode::kNotFound,
-                             StrCat("there is no file \"", batch->input_id.substr(0, 128),
-                                    "\" of this key; send it to /v1/files"),
-                             "input_file_id"));
+    return ErrorReply(Status(
+        StatusCode::kNotFound,
+        StrCat("there is no file ", Quote(batch->input_id), " of this key; send it to /v1/files"),
+        "input_file_id"));
   }
   {
     std::lock_guard lock(mutex_);
@@ -211,8 +212,7 @@ HttpReply Batches::Find(const HttpRequest& request) {
   const auto kept = kept_.Find(request.key_salt, id, NowMicros());
   if (kept != nullptr) return JsonReply(kept->batch->Json());
   return ErrorReply(Status(StatusCode::kNotFound,
-                           StrCat("there is no batch \"", id.substr(0, 128), "\" of this key"),
-                           "batch_id"));
+                           StrCat("there is no batch ", Quote(id), " of this key"), "batch_id"));
 }
 
 HttpReply Batches::Cancel(const HttpRequest& request) {
@@ -271,18 +271,20 @@ std::vector<Batches::LineError> Batches::ReadLines(const Batch& batch,
     Result<BatchLine> line = ReadBatchLine(text, batch.endpoint);
     Status status = line.status();
     if (line.ok() && !ids.insert(line->custom_id).second) {
-      status = InvalidArgument("custom_id stands in an earlier line, too", "custom_id");
+      status = InvalidArgument(StrCat("custom_id is ", Quote(line->custom_id),
+                                      ", as in an earlier line; each line needs one of its own"),
+                               "custom_id");
     }
     if (!status.ok()) errors.push_back({number, status});
     if (status.ok()) lines->push_back(*std::move(line));
     if (lines->size() > kLinesMax) {
-      errors.push_back(
-          {number, InvalidArgument(StrCat("a file has at most ", kLinesMax, " lines"))});
+      errors.push_back({number, InvalidArgument(StrCat("the file has more lines than the limit of ",
+                                                       kLinesMax, "; send the rest in another"))});
     }
     return errors.size() < kErrorsMax && lines->size() <= kLinesMax;
   });
   if (lines->empty() && errors.empty()) {
-    errors.push_back({1, InvalidArgument("there are no lines")});
+    errors.push_back({1, InvalidArgument("the file has no lines; send a request a line")});
   }
   return errors;
 }

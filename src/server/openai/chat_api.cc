@@ -25,13 +25,9 @@ std::optional<std::string> JoinParts(Fields* message, const OrderedJson& parts,
   for (size_t i = 0; i < parts.size(); ++i) {
     Fields part(parts[i], StrCat(path, "[", i, "]."));
     const std::optional<std::string> type = part.String("type", kNameBytesMax);
-    if (part.ok() && !type) part.Fail("type", "a part of content has no type; it must be text");
-    if (part.ok() && *type != "text") {
-      part.Fail("type", StrCat("content of type \"", type->substr(0, 64),
-                               "\" is not supported by this version; send text"));
-    }
+    if (part.ok() && type != "text") part.WrongContent(type.value_or(""), "text");
     const std::optional<std::string> text = part.String("text", kTextBytesMax);
-    if (part.ok() && !text) part.Fail("text", "a part of content has no text");
+    if (part.ok() && !text) part.Missing("text", "the text");
     ReadAccepted(&part, FieldPlace::kPart);
     if (Status status = part.Finish(); !status.ok()) {
       message->Take(std::move(status));
@@ -46,11 +42,7 @@ std::optional<std::string> JoinParts(Fields* message, const OrderedJson& parts,
 void ReadContent(Fields* message, const std::string& path, bool may_be_absent, OrderedJson* out) {
   const OrderedJson* content = message->Any("content");
   if (content == nullptr) {
-    if (!may_be_absent) {
-      message->Fail(
-          "content",
-          StrCat(path, "content is missing; it must be a string or a list of text parts"));
-    }
+    if (!may_be_absent) message->Missing("content", "a string or a list of text parts");
     (*out)["content"] = nullptr;
   } else if (content->is_string()) {
     (*out)["content"] = *content;
@@ -58,19 +50,19 @@ void ReadContent(Fields* message, const std::string& path, bool may_be_absent, O
                  content->is_array() ? message->Array("content", kPartsMax) : nullptr) {
     if (auto text = JoinParts(message, *parts, path + "content")) (*out)["content"] = *text;
   } else {
-    message->Fail("content", StrCat(path, "content is ", TypeName(*content),
-                                    "; it must be a string or a list of text parts"));
+    message->WrongType("content", *content, "a string or a list of text parts");
   }
 }
 
 // Call arguments stay as the client wrote them: a JSON text.
 void CheckFunctionCall(Fields* parent, const OrderedJson& value, const std::string& path) {
   Fields function(value, path + ".");
-  if (!function.String("name", kNameBytesMax)) function.Fail("name", path + " has no name");
+  if (!function.String("name", kNameBytesMax)) {
+    function.Missing("name", "the name of the function that was called");
+  }
   const OrderedJson* arguments = function.Any("arguments");
   if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
-    function.Fail("arguments", StrCat(path, ".arguments is ", TypeName(*arguments),
-                                      "; it must be a string of JSON"));
+    function.WrongType("arguments", *arguments, "a string of JSON");
   }
   parent->Take(function.Finish());
 }
@@ -86,7 +78,7 @@ void ReadToolCalls(Fields* message, const std::string& path, OrderedJson* out) {
     call.OnlyValue("type", "function");
     const OrderedJson* function = call.Object("function");
     if (function == nullptr) {
-      call.Fail("function", item + ".function is missing; it must be an object");
+      call.Missing("function", "an object");
     } else {
       CheckFunctionCall(&call, *function, item + ".function");
     }
@@ -118,8 +110,7 @@ OrderedJson ReadMessage(Fields* fields, const OrderedJson& value, size_t index, 
   OrderedJson out = OrderedJson::object();
   const std::string role = message.String("role", kNameBytesMax).value_or("");
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
-    message.Fail("role", StrCat(path, "role is \"", role.substr(0, 64),
-                                "\"; it must be system, developer, user, assistant or tool"));
+    message.WrongValue("role", "system, developer, user, assistant or tool");
   }
   out["role"] = role;
   const bool answers = role == "assistant" || role == "tool" || role == "function";
@@ -146,30 +137,33 @@ void ReadTools(Fields* fields, ChatFields* chat) {
     const std::string path = StrCat("tools[", i, "]");
     Fields tool((*tools)[i], path + ".");
     if (tool.String("type", kNameBytesMax) != "function") {
-      tool.Fail("type", StrCat(path, ".type must be \"function\""));
+      tool.WrongValue("type", "function");
     }
     if (const OrderedJson* object = tool.Object("function")) {
       Fields function(*object, path + ".function.");
       const std::optional<std::string> name = function.String("name", kNameBytesMax);
       if (function.ok() && (!name || name->empty())) {
-        function.Fail("name", path + ".function.name is missing");
+        function.Missing("name", "the function's name");
       }
       function.String("description", kToolBytesMax);
       function.Object("parameters");
       function.Bool("strict");
       tool.Take(function.Finish());
     } else {
-      tool.Fail("function", path + ".function is missing; it must be an object");
+      tool.Missing("function", "an object");
     }
     ReadAccepted(&tool, FieldPlace::kTool);
     fields->Take(tool.Finish());
     if (fields->ok() && DumpJson((*tools)[i]).size() > kToolBytesMax) {
-      fields->Fail("tools", StrCat(path, " has more than ", kToolBytesMax, " bytes"));
+      fields->Fail("tools", StrCat(path, " has ", DumpJson((*tools)[i]).size(),
+                                   " bytes; the limit is ", kToolBytesMax));
     }
   }
   const bool none = tools == nullptr || tools->empty();
   if (chat->tool_choice.required && none) {
-    fields->Fail("tool_choice", "tool_choice requires a call, and there are no tools");
+    fields->Fail("tool_choice",
+                 "tool_choice requires a call, and there are no tools; send tools, or a "
+                 "tool_choice of auto or none");
   }
   if (none || !fields->ok()) return;
   chat->parsing.tools = called;
@@ -181,7 +175,8 @@ void SetKwarg(Fields* fields, std::string_view field, const char* key, OrderedJs
               OrderedJson* kwargs) {
   const auto found = kwargs->find(key);
   if (found != kwargs->end() && *found != value) {
-    fields->Fail(field, StrCat(field, " and another field differ in ", key, "; send one of them"));
+    fields->Fail(field, StrCat(field, " sets ", key, " to ", ShownValue(value),
+                               " and another field to ", ShownValue(*found), "; send one of them"));
   }
   (*kwargs)[key] = std::move(value);
 }
@@ -228,7 +223,9 @@ void ReadTemplateKwargs(Fields* fields, ChatFields* chat) {
   if (const OrderedJson* object = fields->Object("chat_template_kwargs")) kwargs = *object;
   for (const std::string_view name : kReservedKwargs) {
     if (kwargs.contains(std::string(name))) {
-      fields->Fail("chat_template_kwargs", StrCat("chat_template_kwargs may not set ", name));
+      fields->Fail("chat_template_kwargs", StrCat("chat_template_kwargs has ", name,
+                                                  ", which is not the client's to set; leave it "
+                                                  "out"));
     }
   }
   ReadThinking(fields, &chat->shows_reasoning, &kwargs);
@@ -236,7 +233,8 @@ void ReadTemplateKwargs(Fields* fields, ChatFields* chat) {
   chat->prompt.template_kwargs_json = DumpJson(kwargs);
   if (chat->prompt.template_kwargs_json.size() > kKwargsBytesMax) {
     fields->Fail("chat_template_kwargs",
-                 StrCat("chat_template_kwargs has more than ", kKwargsBytesMax, " bytes"));
+                 StrCat("chat_template_kwargs has ", chat->prompt.template_kwargs_json.size(),
+                        " bytes; the limit is ", kKwargsBytesMax));
   }
 }
 
@@ -246,7 +244,8 @@ std::optional<int> ReadThinkingBudget(Fields* fields) {
   for (const char* name : {"thinking_budget", "thinking_token_budget", "thinking_budget_tokens"}) {
     const std::optional<int> value = fields->Int(name, -1, std::numeric_limits<int>::max());
     if (value && budget && *value != *budget) {
-      fields->Fail(name, StrCat(name, " and thinking_budget differ; send one of them"));
+      fields->Fail(name, StrCat(name, " is ", *value, " and another spelling of it ", *budget,
+                                "; send one of them"));
     }
     if (value) budget = value;
   }
@@ -260,7 +259,7 @@ void ReadPrediction(Fields* fields, Request* request) {
   Fields prediction(*object, "prediction.");
   const std::optional<std::string> type = prediction.String("type", kNameBytesMax);
   if (prediction.ok() && type != "content") {
-    prediction.Fail("type", "prediction.type must be \"content\"");
+    prediction.WrongValue("type", "content");
   }
   OrderedJson out = OrderedJson::object();
   ReadContent(&prediction, "prediction.", false, &out);
@@ -278,14 +277,12 @@ bool ReadToolChoice(Fields* fields, ToolChoice* choice) {
   if (*value == "required") return true;
   const OrderedJson* object = value->is_object() ? fields->Object("tool_choice") : nullptr;
   if (object == nullptr) {
-    fields->Fail("tool_choice",
-                 "tool_choice must be \"none\", \"auto\", \"required\", or an object that names a "
-                 "function");
+    fields->WrongValue("tool_choice", "none, auto, required, or an object that names a function");
     return true;
   }
   Fields named(*object, "tool_choice.");
   if (named.String("type", kNameBytesMax).value_or("") != "function") {
-    named.Fail("type", "tool_choice.type must be \"function\"");
+    named.WrongValue("type", "function");
   }
   std::optional<std::string> name = named.String("name", kNameBytesMax);
   if (const OrderedJson* inner = named.Object("function")) {
@@ -293,7 +290,8 @@ bool ReadToolChoice(Fields* fields, ToolChoice* choice) {
     name = function.String("name", kNameBytesMax);
     named.Take(function.Finish());
   }
-  if (!name || name->empty()) named.Fail("function", "tool_choice names no function");
+  if (!name || name->empty())
+    named.Missing("function", "an object with the name of one of the tools");
   choice->tool = name.value_or("");
   fields->Take(named.Finish());
   return true;
@@ -304,7 +302,7 @@ ChatFields ReadChatFields(Fields* fields) {
   chat.parsing.reasoning = true;
   const OrderedJson* list = fields->Array("messages", kMessagesMax);
   if (list == nullptr || list->empty()) {
-    fields->Fail("messages", "messages is missing or empty; it must be an array of messages");
+    fields->Missing("messages", "an array of messages");
     list = nullptr;
   }
   OrderedJson messages = OrderedJson::array();
@@ -341,11 +339,11 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   const bool logprobs = fields.Bool("logprobs").value_or(false);
   const std::optional<int> top = fields.Int("top_logprobs", 0, limits::kTopLogprobsMax);
   if (top && *top > 0 && !logprobs) {
-    fields.Fail("top_logprobs", "top_logprobs needs logprobs to be true");
+    fields.Fail("top_logprobs",
+                StrCat("top_logprobs is ", *top, ", which needs logprobs to be true; send both"));
   }
   if (logprobs) call.logprobs = top.value_or(0);
   request.logprobs = call.logprobs;
-  request.prompt_ids = call.shows_ids;
   ChatFields chat = ReadChatFields(&fields);
   request.prompt = std::move(chat.prompt);
   request.parsing = chat.parsing;

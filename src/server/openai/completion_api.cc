@@ -31,14 +31,14 @@ std::vector<Prompt> ReadPrompts(Fields* fields, int vocab_size) {
       } else if (item.is_array()) {
         prompts.emplace_back(ReadTokenIds(fields, "prompt", item, vocab_size));
       } else {
-        fields->Fail("prompt", StrCat("prompt has an item that is ", TypeName(item),
-                                      "; it must be text or a list of token ids"));
+        fields->Fail("prompt", StrCat("prompt has an item that is ", ShownValue(item),
+                                      "; each must be a text or a list of token ids"));
       }
     }
   } else {
-    fields->Fail("prompt",
-                 "prompt is missing, empty or of the wrong type; it must be a string, a list of "
-                 "token ids, or a list of either");
+    constexpr const char* kWanted = "a string, a list of token ids, or a list of either";
+    const bool empty = value == nullptr || value->is_array();
+    empty ? fields->Missing("prompt", kWanted) : fields->WrongType("prompt", *value, kWanted);
   }
   return prompts;
 }
@@ -72,7 +72,7 @@ void ReadBestOf(Fields* fields, ApiCall* call, Request* request) {
   if (request->beams.on()) {
     const std::vector<int> widths = {*best_of};
     if (fields->Any("beam_width") != nullptr && request->beams.widths != widths)
-      fields->Fail("best_of", "beam_width and best_of differ; send one of them");
+      fields->Differ("best_of", "beam_width");
     request->beams.widths = widths;
     return;
   }
@@ -103,11 +103,12 @@ Result<ApiCall> ParseCompletionCall(std::string_view body, const ModelFacts& mod
   call.logprobs = fields.Int("logprobs", 0, limits::kTopLogprobsMax);
   call.echo = fields.Bool("echo").value_or(false);
   request.logprobs = call.logprobs;
-  request.prompt_ids = call.shows_ids;
   if (call.echo && call.logprobs && !call.prompt_logprobs) request.prompt_logprobs = call.logprobs;
   if (call.echo && call.logprobs && call.stream && request.n > 1) {
     fields.Fail("n",
-                "echo with logprobs of several streamed answers is not supported; send n of 1");
+                StrCat("n is ", request.n,
+                       "; echo with logprobs is not supported of several streamed answers: send n "
+                       "of 1, or stream false"));
   }
   request.add_special_tokens = fields.Bool("add_special_tokens").value_or(true);
   ReadBestOf(&fields, &call, &request);

@@ -20,7 +20,9 @@ std::string ReadOptions(Fields* fields, const char* list_name, const char* value
                         const std::string& path, Question* question) {
   const OrderedJson* list = fields->Array(list_name, kAnswersMax);
   if (list == nullptr || list->size() < 2) {
-    fields->Fail(list_name, StrCat(path, list_name, " must have 2 to ", kAnswersMax, " entries"));
+    fields->Fail(list_name,
+                 StrCat(path, list_name, list == nullptr ? " is missing" : " is too short",
+                        "; it must be a list of 2 to ", kAnswersMax, " entries"));
     return "";
   }
   std::string shown;
@@ -32,7 +34,7 @@ std::string ReadOptions(Fields* fields, const char* list_name, const char* value
     if (!flag) {
       const auto text = entry.String(value_name, kDecisionTextBytesMax);
       if (!text || text->empty()) {
-        entry.Fail(value_name, StrCat(path, list_name, "[", i, "].", value_name, " is missing"));
+        entry.Missing(value_name, "what the answer may be");
       }
     }
     const auto description = entry.String("description", kDecisionTextBytesMax);
@@ -41,7 +43,8 @@ std::string ReadOptions(Fields* fields, const char* list_name, const char* value
     const std::string text = flag ? value->dump() : value->get<std::string>();
     for (const Question::Option& other : question->options) {
       if (other.value == *value) {
-        fields->Fail(list_name, StrCat(path, list_name, " has an entry twice"));
+        fields->Fail(list_name, StrCat(path, list_name, " has ", ShownValue(*value),
+                                       " twice; leave one of them out"));
       }
     }
     question->options.push_back({*value, text, 0});
@@ -60,7 +63,7 @@ std::string ReadQuestion(Fields* fields, const OrderedJson& value, size_t index,
   question->name = name ? OrderedJson(*name) : OrderedJson(nullptr);
   const auto instructions = ReadResponsesText(&entry, "instructions", path);
   if (!instructions || instructions->empty()) {
-    entry.Fail("instructions", path + "instructions is missing");
+    entry.Missing("instructions", "the question");
   }
   std::string text = instructions.value_or("");
   if (type == "predicate") {
@@ -76,7 +79,7 @@ std::string ReadQuestion(Fields* fields, const OrderedJson& value, size_t index,
     text += StrCat("\n\nAnswer with one of these levels, which ascend, and nothing else:",
                    ReadOptions(&entry, "levels", "label", path, question));
   } else {
-    entry.Fail("type", path + "type must be predicate, choice or score");
+    entry.WrongValue("type", "predicate, choice or score");
   }
   fields->Take(entry.Finish());
   return text;
@@ -154,8 +157,7 @@ Result<std::vector<Question>> ParseDecisions(std::string_view body, const ModelF
   std::vector<Question> questions;
   const OrderedJson* list = fields.Array("questions", kQuestionsMax);
   if (list == nullptr || list->empty()) {
-    fields.Fail("questions",
-                StrCat("questions is missing or empty; send 1 to ", kQuestionsMax, " of them"));
+    fields.Missing("questions", StrCat("a list of 1 to ", kQuestionsMax, " questions"));
   }
   size_t options = 0;
   for (size_t i = 0; list != nullptr && i < list->size() && fields.ok(); ++i) {

@@ -9,7 +9,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr int kDimensionsMax = 1 << 16;
 constexpr size_t kUserBytesMax = 512;
 
 using Input = std::variant<std::string, std::vector<int32_t>, ChatPrompt>;
@@ -33,14 +32,14 @@ std::vector<Input> ReadInputs(Fields* fields, int vocab_size) {
       } else if (item.is_array()) {
         inputs.emplace_back(ReadTokenIds(fields, "input", item, vocab_size));
       } else {
-        fields->Fail("input", StrCat("input has an item that is ", TypeName(item),
-                                     "; it must be text or a list of token ids"));
+        fields->Fail("input", StrCat("input has an item that is ", ShownValue(item),
+                                     "; each must be a text or a list of token ids"));
       }
     }
   } else {
-    fields->Fail("input",
-                 "input is missing, empty or of the wrong type; it must be a string, a list of "
-                 "token ids, or a list of either");
+    constexpr const char* kWanted = "a string, a list of token ids, or a list of either";
+    const bool empty = value == nullptr || value->is_array();
+    empty ? fields->Missing("input", kWanted) : fields->WrongType("input", *value, kWanted);
   }
   return inputs;
 }
@@ -60,13 +59,12 @@ std::string Base64(std::string_view bytes) {
   return text;
 }
 
-// Its floats' bytes, the lowest first.
+}  // namespace
+
 std::string Base64Of(const std::vector<float>& vector) {
   static_assert(std::endian::native == std::endian::little);
   return Base64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)});
 }
-
-}  // namespace
 
 void AppendFloats(const std::vector<float>& vector, std::string* out) {
   *out += '[';
@@ -102,8 +100,7 @@ Result<EmbeddingCall> ParseEmbeddingCall(std::string_view body, const ModelFacts
   request.priority = fields.Int("priority", -kPriorityMax, kPriorityMax).value_or(0);
   const std::string format = fields.String("encoding_format", 16).value_or("float");
   if (format != "float" && format != "base64") {
-    fields.Fail("encoding_format",
-                StrCat("encoding_format is \"", format, "\"; it must be float or base64"));
+    fields.WrongValue("encoding_format", "float or base64");
   }
   call.base64 = format == "base64";
   ReadUser(&fields);

@@ -1,4 +1,4 @@
-// The body of /v1/embeddings, and its answer. Pure functions.
+// The bodies of /v1/embeddings and of Cohere's /v2/embed, and their answers. Pure functions.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@
 namespace sluice::server {
 
 inline constexpr size_t kEmbeddingInputsMax = 2048;
+inline constexpr int kDimensionsMax = 1 << 16;
 
 struct EmbeddingCall {
   std::vector<Request> requests;  // one for each input
@@ -28,11 +29,26 @@ bool ReadTruncate(Fields* fields);
 // `user`, which has no effect.
 void ReadUser(Fields* fields);
 
+// Its floats' bytes, the lowest first.
+std::string Base64Of(const std::vector<float>& vector);
 // Appends a list of numbers, each the shortest decimal that reads as the same float.
 void AppendFloats(const std::vector<float>& vector, std::string* out);
 
 // `embeddings`: one for each input.
 std::string EmbeddingAnswer(const EmbeddingCall& call,
                             const std::vector<std::vector<float>>& embeddings, const Usage& usage);
+
+struct CohereEmbedCall {
+  std::vector<Request> requests;   // one for each text
+  std::vector<std::string> texts;  // which the answer repeats
+  bool floats = false, base64 = false;
+};
+
+// Errors as those of ParseChatCall.
+Result<CohereEmbedCall> ParseCohereEmbed(std::string_view body, const ModelFacts& model);
+// `embeddings`: one for each text.
+std::string CohereEmbedAnswer(const CohereEmbedCall& call,
+                              const std::vector<std::vector<float>>& embeddings, const Usage& usage,
+                              const std::string& id);
 
 }  // namespace sluice::server

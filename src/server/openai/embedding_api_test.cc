@@ -32,6 +32,51 @@ TEST(EmbeddingApi, InputsInFourForms) {
   }
 }
 
+TEST(EmbeddingApi, CoheresForm) {
+  const auto parse = [](const std::string& fields) {
+    return ParseCohereEmbed("{" + fields + "}", kModel);
+  };
+  const CohereEmbedCall call = parse(R"("texts": ["a", "b"], "model": "tiny",
+      "input_type": "search_query", "embedding_types": ["float", "base64"], "truncate": "NONE",
+      "output_dimension": 2, "priority": 1)")
+                                   .value();
+  ASSERT_EQ(call.requests.size(), 2u);
+  EXPECT_TRUE(call.requests[0].embed);
+  EXPECT_FALSE(call.requests[0].truncate);
+  EXPECT_EQ(call.requests[0].dimensions, 2);
+  Usage usage;
+  usage.prompt_tokens = 9;
+  EXPECT_EQ(Json::parse(CohereEmbedAnswer(call, {{1, -2}, {0.5, 0}}, usage, "the-id")),
+            Json::parse(R"({"id": "the-id", "response_type": "embeddings_by_type",
+                "embeddings": {"float": [[1, -2], [0.5, 0]],
+                               "base64": ["AACAPwAAAMA=", "AAAAPwAAAAA="]},
+                "texts": ["a", "b"], "meta": {"api_version": {"version": "2"},
+                                              "billed_units": {"input_tokens": 9}}})"));
+  const CohereEmbedCall parts = parse(R"("inputs": [{"content": [{"type": "text", "text": "a"},
+                                                     {"type": "text", "text": "b"}]}])")
+                                    .value();
+  EXPECT_EQ(std::get<std::string>(parts.requests.at(0).prompt), "a\nb");
+  EXPECT_TRUE(parts.requests[0].truncate);
+  EXPECT_EQ(Json::parse(CohereEmbedAnswer(parts, {{1}}, {}, "x"))["embeddings"],
+            Json::parse(R"({"float": [[1]]})"));
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("model": "tiny")", "texts is missing"},
+      {R"("texts": [])", "texts is empty"},
+      {R"("texts": [5])", "texts has an item that is 5"},
+      {R"("texts": ["a", ""])", "texts[1] is empty"},
+      {R"("texts": ["a"], "inputs": [])", "send one of them"},
+      {R"("texts": ["a"], "embedding_types": ["int8"])", "an item that is \"int8\""},
+      {R"("texts": ["a"], "embedding_types": [])", "embedding_types is empty"},
+      {R"("texts": ["a"], "truncate": "START")", "truncate is \"START\"; it must be NONE or END"},
+      {R"("texts": ["a"], "input_type": "poem")", "input_type is \"poem\""},
+      {R"("images": ["data:,a"])", "images is an array of 1 item, which is not supported"},
+      {R"("inputs": [{"content": [{"type": "image_url", "image_url": {"url": "data:,a"}}]}])",
+       "inputs[0].content[0].type is \"image_url\", which is not supported"}};
+  for (const auto& [fields, message] : cases) {
+    EXPECT_THAT(parse(fields).status().message(), HasSubstr(message)) << fields;
+  }
+}
+
 TEST(EmbeddingApi, Options) {
   const EmbeddingCall call =
       ParseEmbedding(
@@ -47,11 +92,11 @@ TEST(EmbeddingApi, Options) {
 TEST(EmbeddingApi, WhatIsWrongIsNamed) {
   const std::pair<std::string, std::string> cases[] = {
       {"{}", "input is missing"},
-      {R"({"input": []})", "input is missing, empty"},
+      {R"({"input": []})", "input is empty; it must be"},
       {R"({"input": ""})", "an input is empty"},
       {R"({"input": ["a", ""]})", "an input is empty"},
       {R"({"input": [{}]})", "input has an item that is an object"},
-      {R"({"input": [100]})", "integers from 0 to 99"},
+      {R"({"input": [100]})", "an integer from 0 to 99"},
       {R"({"input": "a", "encoding_format": "int8"})", "it must be float or base64"},
       {R"({"input": "a", "dimensions": 0})", "dimensions"},
       {R"({"input": "a", "stream": true})", "stream"},

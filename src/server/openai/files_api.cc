@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/http/errors.h"
 #include "server/http/multipart.h"
 #include "server/http/target.h"
@@ -31,8 +32,7 @@ OrderedJson FileJson(const StoredFile& file) {
 HttpReply NoFile(const std::string& id) {
   return ErrorReply(Status(
       StatusCode::kNotFound,
-      StrCat("there is no file \"", id.substr(0, 128), "\" of this key; it may have been too old"),
-      "file_id"));
+      StrCat("there is no file ", Quote(id), " of this key; it may have been too old"), "file_id"));
 }
 
 Result<StoredFile> ReadFile(const HttpRequest& request) {
@@ -49,19 +49,20 @@ Result<StoredFile> ReadFile(const HttpRequest& request) {
       file.content = part.content;
     } else if (!part.name.starts_with("expires_after")) {  // files have an age of their own
       return InvalidArgument(
-          StrCat("the field ", part.name.substr(0, 64), " is not known; send file and purpose"),
+          StrCat("the field ", Quote(part.name), " is not known; send file and purpose"),
           part.name.substr(0, 64));
     }
   }
   if (!found) return InvalidArgument("file is missing; send it as a part of the form", "file");
   if (file.purpose != "batch") {
-    return InvalidArgument(StrCat("purpose is \"", file.purpose.substr(0, 64),
-                                  "\"; it must be \"batch\", for which alone files are kept"),
+    return InvalidArgument(StrCat("purpose is ", Quote(file.purpose),
+                                  "; it must be \"batch\", for which alone files are kept"),
                            "purpose");
   }
   if (file.filename.size() > kFileNameBytesMax) {
-    return InvalidArgument(StrCat("the filename has more than ", kFileNameBytesMax, " bytes"),
-                           "file");
+    return InvalidArgument(
+        StrCat("the filename has ", file.filename.size(), " bytes; the limit is ", kFileNameBytesMax),
+        "file");
   }
   if (file.content.empty()) return InvalidArgument("the file is empty; send lines of JSON", "file");
   return file;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/openai/embedding_api.h"
 
 namespace sluice::server {
@@ -29,8 +30,8 @@ std::string ReadText(Fields* fields, std::string_view name, const OrderedJson& v
     fields->Take(item.Finish());
   }
   if (!text->is_string()) {
-    fields->Fail(name, StrCat(name, " has an item that is ", TypeName(value),
-                              "; it must be a text, or an object with a text"));
+    fields->Fail(name, StrCat(name, " has an item that is ", ShownValue(value),
+                              "; each must be a text, or an object with a text"));
     return {};
   }
   if (text->get_ref<const std::string&>().empty())
@@ -43,7 +44,7 @@ std::vector<std::string> ReadTexts(Fields* fields, std::string_view name) {
   const OrderedJson* value = fields->Any(name);
   std::vector<std::string> texts;
   if (value == nullptr || (value->is_array() && value->empty())) {
-    fields->Fail(name, StrCat(name, " is missing or empty; it must be a text or a list of texts"));
+    fields->Missing(name, "a text or a list of texts");
   } else if (!value->is_array()) {
     texts.push_back(ReadText(fields, name, *value));
   } else if (value->size() > kDocumentsMax) {
@@ -90,8 +91,8 @@ void ReadScorer(Fields* fields, const ModelFacts& model, RankCall* call) {
   call->model = model.name;
   call->reads_pairs = !model.labels.empty();
   if (model.labels.size() < 2 || model.labels == kAnswers) return;
-  fields->Fail("model", StrCat("the model has ", model.labels.size(), " labels, and pairs are ",
-                               "scored by one; ask /v1/classify"));
+  fields->Fail("model", StrCat("the model ", Quote(model.name), " has ", model.labels.size(),
+                               " labels, and pairs are ", "scored by one; ask /v1/classify"));
 }
 
 Result<RankCall> WithPairsBounded(RankCall call, std::string_view field) {
@@ -134,8 +135,7 @@ Result<RankCall> ParseRerankCall(std::string_view body, const ModelFacts& model)
   RankCall call;
   ReadScorer(&fields, model, &call);
   const OrderedJson* query = fields.Any("query");
-  if (query == nullptr || *query == "")
-    fields.Fail("query", "query is missing or empty; it must be the text to search for");
+  if (query == nullptr || *query == "") fields.Missing("query", "the text to search for");
   std::string asked;
   if (fields.ok()) asked = ReadText(&fields, "query", *query);
   call.texts = ReadTexts(&fields, "documents");
@@ -155,15 +155,14 @@ Result<RankCall> ParseCohereRerank(std::string_view body, const ModelFacts& mode
   RankCall call;
   ReadScorer(&fields, model, &call);
   std::optional<std::string> query = fields.String("query", kRankedTextBytesMax);
-  if (!query || query->empty())
-    fields.Fail("query", "query is missing or empty; it must be the text to search for");
+  if (!query || query->empty()) fields.Missing("query", "the text to search for");
   const OrderedJson* documents = fields.Any("documents");
   if (documents != nullptr && !documents->is_array())
     fields.WrongType("documents", *documents, "a list of texts");
   for (size_t i = 0; documents != nullptr && i < documents->size() && fields.ok(); ++i) {
     if ((*documents)[i].is_string()) continue;
-    fields.Fail("documents", StrCat("documents has an item that is ", TypeName((*documents)[i]),
-                                    "; it must be a text"));
+    fields.Fail("documents", StrCat("documents has an item that is ", ShownValue((*documents)[i]),
+                                    "; each must be a text"));
   }
   if (fields.ok()) call.texts = ReadTexts(&fields, "documents");
   call.top_n = ReadTopN(&fields);
@@ -217,7 +216,8 @@ Result<RankCall> ParseClassifyCall(std::string_view body, const ModelFacts& mode
   Fields fields(object);
   ReadModel(&fields, model);
   if (model.labels.empty())
-    fields.Fail("model", "the model has no labels; serve one that classifies");
+    fields.Fail("model", StrCat("the model ", Quote(model.name),
+                                " has no labels; serve one that classifies"));
   RankCall call;
   call.model = model.name;
   call.texts = ReadTexts(&fields, "input");

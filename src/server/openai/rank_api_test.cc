@@ -101,8 +101,8 @@ TEST(RankApi, WhatIsWrongIsNamed) {
   const std::pair<std::string, std::string> cases[] = {
       {R"({"documents": ["a"]})", "query is missing"},
       {R"({"query": "q"})", "documents is missing"},
-      {R"({"query": "q", "documents": []})", "documents is missing or empty"},
-      {R"({"query": "q", "documents": [1]})", "an item that is a number"},
+      {R"({"query": "q", "documents": []})", "documents is empty"},
+      {R"({"query": "q", "documents": [1]})", "an item that is 1; each"},
       {R"({"query": "q", "documents": [{"title": "a"}]})", "an object with a text"},
       {R"({"query": "q", "documents": [""]})", "documents has an empty text"},
       {R"({"query": "q", "documents": ["a"], "top_n": 0})", "top_n"},

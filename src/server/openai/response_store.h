@@ -3,14 +3,18 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "server/owned_store.h"
 
 namespace sluice::server {
 
 struct StoredResponse {
-  std::string body;      // the response, as it was answered
-  std::string messages;  // the conversation up to its answer, as OpenAI's chat messages
+  std::string body;  // the response, as it was answered
+  // The conversation up to its answer, as OpenAI's chat messages; empty: it was cancelled or has
+  // failed, and nothing goes on from it.
+  std::string messages;
+  std::string_view status;  // a literal: "completed", "incomplete", "failed", "cancelled"
 
   int64_t bytes() const { return static_cast<int64_t>(body.size() + messages.size()); }
 };

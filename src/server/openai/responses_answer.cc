@@ -7,7 +7,23 @@
 #include "server/http/sse.h"
 
 namespace sluice::server {
-namespace {}  // namespace
+namespace {
+
+// As OpenAI's clients know what went wrong.
+const char* ErrorCodeOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kTooLarge:
+      return "invalid_prompt";
+    case StatusCode::kResourceExhausted:
+      return "rate_limit_exceeded";
+    default:
+      return "server_error";
+  }
+}
+
+}  // namespace
 
 ResponsesAnswer::ResponsesAnswer(const ApiCall& call, AnswerHead head, ResponsesCall asked,
                                  std::string owner, ResponseStore* store)
@@ -32,7 +48,7 @@ OrderedJson ResponsesAnswer::Response(std::string_view status) const {
   json["object"] = "response";
   json["created_at"] = head_.created;
   json["status"] = status;
-  json["background"] = false;
+  json["background"] = asked_.background;
   json["error"] = nullptr;
   json["incomplete_details"] = nullptr;
   json["model"] = call_.model;
@@ -175,11 +191,16 @@ OrderedJson ResponsesAnswer::Complete(const Choice& choice, const Usage& usage) 
   if (cut) response["incomplete_details"] = OrderedJson{{"reason", "max_output_tokens"}};
   if (!cut) response["completed_at"] = std::time(nullptr);
   response["usage"] = ResponseUsage(usage);
-  if (asked_.store) Store(response);
+  if (asked_.store) Store(response, cut ? "incomplete" : "completed", MessagesWithAnswer());
   return response;
 }
 
-void ResponsesAnswer::Store(const OrderedJson& response) {
+void ResponsesAnswer::Store(const OrderedJson& response, std::string_view status,
+                            std::string messages) {
+  store_->Put(owner_, id_, {DumpJson(response), std::move(messages), status}, NowMicros());
+}
+
+std::string ResponsesAnswer::MessagesWithAnswer() const {
   std::string text, thinking;
   OrderedJson calls = OrderedJson::array();
   for (const OrderedJson& item : output_) {
@@ -202,8 +223,7 @@ void ResponsesAnswer::Store(const OrderedJson& response) {
   // The conversation is an array that holds at least the question.
   std::string messages = asked_.messages;
   messages.back() = ',';
-  store_->Put(owner_, id_, {DumpJson(response), StrCat(messages, DumpJson(answer), "]")},
-              NowMicros());
+  return StrCat(messages, DumpJson(answer), "]");
 }
 
 std::string ResponsesAnswer::Whole(const std::vector<Choice>& choices, const Usage& usage) {
@@ -228,8 +248,25 @@ std::string ResponsesAnswer::End(const std::vector<Choice>& choices, const Usage
 
 std::string ResponsesAnswer::Broken(const Status& status) {
   OrderedJson response = Response("failed");
-  response["error"] = OrderedJson{{"code", "server_error"}, {"message", status.message()}};
+  response["error"] = OrderedJson{{"code", ErrorCodeOf(status)}, {"message", status.message()}};
+  if (asked_.store) Store(response, "failed", "");
   return Typed("response.failed", OrderedJson{{"response", std::move(response)}});
+}
+
+std::optional<std::string> ResponsesAnswer::Now() const {
+  OrderedJson response = Response(cancelled_ ? "cancelled" : "in_progress");
+  if (open_.kind != Item::kNone) response["output"].push_back(ItemJson("in_progress", true));
+  return DumpJson(response);
+}
+
+// OpenAI's events have none of its own for this: the status tells.
+std::string ResponsesAnswer::Cancel() {
+  std::string bytes = Start();
+  bytes += EndItem("incomplete");
+  cancelled_ = true;
+  const OrderedJson response = Response("cancelled");
+  if (asked_.store) Store(response, "cancelled", "");
+  return bytes + Typed("response.incomplete", OrderedJson{{"response", response}});
 }
 
 }  // namespace sluice::server

@@ -2,6 +2,7 @@
 // it is complete.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ class ResponsesAnswer : public AnswerFormat {
   std::string Event(int index, const TextDelta& delta, Choice* choice) override;
   std::string End(const std::vector<Choice>& choices, const Usage& usage) override;
   std::string Broken(const Status& status) override;
+  std::string Begin() override { return Start(); }
+  std::optional<std::string> Now() const override;
+  std::string Cancel() override;
 
  private:
   // The event of that type, with the next number.
@@ -53,7 +57,9 @@ class ResponsesAnswer : public AnswerFormat {
   OrderedJson Response(std::string_view status) const;
   // The complete response, which the store has from then on.
   OrderedJson Complete(const Choice& choice, const Usage& usage);
-  void Store(const OrderedJson& response);
+  // The conversation with this answer, as chat messages.
+  std::string MessagesWithAnswer() const;
+  void Store(const OrderedJson& response, std::string_view status, std::string messages);
 
   const ApiCall& call_;
   const AnswerHead head_;
@@ -65,6 +71,7 @@ class ResponsesAnswer : public AnswerFormat {
   int sequence_ = 0;                           // of the next event
   OrderedJson output_ = OrderedJson::array();  // the items that have ended
   Open open_;
+  bool cancelled_ = false;
 };
 
 }  // namespace sluice::server

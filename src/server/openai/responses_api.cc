@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/str_cat.h"
+#include "base/visible.h"
 #include "server/accepted_fields.h"
 #include "server/constraint_fields.h"
 
@@ -78,14 +79,12 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
     const bool refusal = type == "refusal", json = type == "input_json";
     if (!refusal && !json && type != "input_text" && type != "output_text" && type != "text" &&
         type != "reasoning_text" && type != "summary_text") {
-      part.Fail("type", StrCat("content of type \"", type.substr(0, 64),
-                               "\" is not supported by this version; send input_text"));
+      part.WrongContent(type, "input_text");
     }
     const OrderedJson* data = json ? part.Any("data") : nullptr;
-    const auto text = data != nullptr
-                          ? DumpJson(*data)
-                          : part.String(refusal ? "refusal" : "text", kResponseTextBytesMax);
-    if (!text) part.Fail("text", "a part of content has no text");
+    const auto text = data != nullptr ? DumpJson(*data)
+                                      : part.String(refusal ? "refusal" : "text", kResponseTextBytesMax);
+    if (!text) part.Missing("text", "the text");
     ReadAccepted(&part, FieldPlace::kResponsesPart);
     if (i > 0) joined += '\n';
     joined += text.value_or("");
@@ -99,11 +98,10 @@ namespace {
 void ReadMessageItem(Fields* item, const std::string& path, Conversation* conversation) {
   const std::string role = item->String("role", kResponseNameBytesMax).value_or("");
   if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
-    item->Fail("role", StrCat(path, "role is \"", role.substr(0, 64),
-                              "\"; it must be user, assistant, system or developer"));
+    item->WrongValue("role", "user, assistant, system or developer");
   }
   const auto text = ReadResponsesText(item, "content", path);
-  if (!text) item->Fail("content", StrCat(path, "content is missing; send text or text parts"));
+  if (!text) item->Missing("content", "a text or a list of text parts");
   if (!item->ok()) return;
   if (role == "assistant") {
     conversation->AddText(*text);
@@ -112,19 +110,20 @@ void ReadMessageItem(Fields* item, const std::string& path, Conversation* conver
   }
 }
 
-void ReadCallItem(Fields* item, const std::string& path, Conversation* conversation) {
+void ReadCallItem(Fields* item, Conversation* conversation) {
   const auto id = item->String("call_id", kResponseNameBytesMax);
   const auto name = item->String("name", kResponseNameBytesMax);
   const auto arguments = item->String("arguments", kResponseTextBytesMax);
-  if (!id) item->Fail("call_id", StrCat(path, "call_id is missing"));
-  if (!name || name->empty()) item->Fail("name", StrCat(path, "name is missing"));
-  if (!arguments) item->Fail("arguments", StrCat(path, "arguments is missing; send JSON text"));
+  if (!id) item->Missing("call_id", "the id of the call");
+  if (!name || name->empty()) item->Missing("name", "the name of the function that was called");
+  if (!arguments) item->Missing("arguments", "a string of JSON");
   if (!item->ok()) return;
   if (!conversation->AddCall(
           OrderedJson{{"id", *id},
                       {"type", "function"},
                       {"function", OrderedJson{{"name", *name}, {"arguments", *arguments}}}})) {
-    item->Fail("type", StrCat("a turn has more than ", kToolCallsMax, " function calls"));
+    item->Fail("type", StrCat("a turn has ", kToolCallsMax + 1,
+                              " function calls or more; the limit is ", kToolCallsMax));
   }
 }
 
@@ -135,12 +134,12 @@ void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversati
   if (type == "message") {
     ReadMessageItem(&item, path, conversation);
   } else if (type == "function_call") {
-    ReadCallItem(&item, path, conversation);
+    ReadCallItem(&item, conversation);
   } else if (type == "function_call_output") {
     const auto id = item.String("call_id", kResponseNameBytesMax);
     const auto output = ReadResponsesText(&item, "output", path);
-    if (!id) item.Fail("call_id", StrCat(path, "call_id is missing"));
-    if (!output) item.Fail("output", StrCat(path, "output is missing; send text or text parts"));
+    if (!id) item.Missing("call_id", "the id of the call that it answers");
+    if (!output) item.Missing("output", "a text or a list of text parts");
     if (item.ok()) {
       conversation->Add(OrderedJson{{"role", "tool"}, {"tool_call_id", *id}, {"content", *output}});
     }
@@ -151,9 +150,7 @@ void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversati
     const std::string text = content ? *content : summary.value_or("");
     if (item.ok() && !text.empty()) conversation->AddThinking(text);
   } else {
-    item.Fail("type", StrCat("an item of type \"", type.substr(0, 64),
-                             "\" is not supported by this version; send message, function_call, "
-                             "function_call_output or reasoning"));
+    item.WrongContent(type, "message, function_call, function_call_output or reasoning");
   }
   ReadAccepted(&item, FieldPlace::kResponsesItem);
   fields->Take(item.Finish());
@@ -166,9 +163,15 @@ OrderedJson ReadPrevious(Fields* fields, const ResponseFinder& find) {
   const auto stored = find(*id);
   if (stored == nullptr) {
     fields->Take(Status(StatusCode::kNotFound,
-                        StrCat("there is no response \"", id->substr(0, 64),
-                               "\" of this key; it may have been too old"),
+                        StrCat("there is no response ", Quote(*id),
+                               " of this key that has ended; it may have been too old"),
                         "previous_response_id"));
+    return OrderedJson::array();
+  }
+  if (stored->messages.empty()) {
+    fields->Fail("previous_response_id",
+                 StrCat("the response ", Quote(*id), " is ", stored->status,
+                        "; only one that is completed or incomplete is gone on from"));
     return OrderedJson::array();
   }
   auto messages = ParseOrderedJson(stored->messages, "a stored response");
@@ -189,7 +192,7 @@ OrderedJson ReadResponsesInput(Fields* fields, OrderedJson before) {
       ReadItem(fields, (*items)[i], i, &conversation);
     }
   } else {
-    fields->Fail("input", "input is missing or empty; it must be a text or a list of items");
+    fields->Missing("input", "a text or a list of items");
   }
   OrderedJson messages = conversation.Take();
   if (messages.size() > kMessagesMax) {
@@ -211,11 +214,10 @@ OrderedJson ReadTools(Fields* fields, ResponsesCall* call) {
     Fields tool((*tools)[i], path + ".");
     const std::string type = tool.String("type", kResponseNameBytesMax).value_or("");
     if (type != "function") {
-      tool.Fail("type", StrCat(path, ".type is \"", type.substr(0, 64),
-                               "\"; this server has no tools of its own: send function"));
+      tool.WrongValue("type", "function, as this server has no tools of its own");
     }
     const auto name = tool.String("name", kResponseNameBytesMax);
-    if (!name || name->empty()) tool.Fail("name", path + ".name is missing");
+    if (!name || name->empty()) tool.Missing("name", "the function's name");
     OrderedJson function{{"name", name.value_or("")}};
     if (auto text = tool.String("description", kToolBytesMax)) function["description"] = *text;
     if (const OrderedJson* schema = tool.Object("parameters")) function["parameters"] = *schema;
@@ -223,7 +225,8 @@ OrderedJson ReadTools(Fields* fields, ResponsesCall* call) {
     ReadAccepted(&tool, FieldPlace::kResponsesTool);
     fields->Take(tool.Finish());
     if (fields->ok() && DumpJson(function).size() > kToolBytesMax) {
-      fields->Fail("tools", StrCat(path, " has more than ", kToolBytesMax, " bytes"));
+      fields->Fail("tools", StrCat(path, " has ", DumpJson(function).size(),
+                                   " bytes; the limit is ", kToolBytesMax));
     }
     out.push_back(OrderedJson{{"type", "function"}, {"function", std::move(function)}});
   }
@@ -264,6 +267,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
 void ReadStream(Fields* fields, ApiCall* call) {
   call->stream = fields->Bool("stream").value_or(false);
   ReadResume(fields, call);
+  call->background = fields->Bool("background").value_or(false);
   if (const OrderedJson* object = fields->Object("stream_options")) {
     Fields options(*object, "stream_options.");
     options.Bool("include_obfuscation");
@@ -277,8 +281,8 @@ void ReadInclude(Fields* fields) {
   const OrderedJson* list = fields->Array("include", kIncludesMax);
   for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
     if ((*list)[i] == "reasoning.encrypted_content") continue;
-    fields->Fail("include", StrCat("include[", i,
-                                   "] is not supported by this version; only "
+    fields->Fail("include", StrCat("include[", i, "] is ", ShownValue((*list)[i]),
+                                   ", which is not supported by this version; only "
                                    "\"reasoning.encrypted_content\" may stand there"));
   }
 }
@@ -318,7 +322,9 @@ ChatPrompt ReadPrompt(Fields* fields, const ResponseFinder& find, ResponsesCall*
   call->shown["tool_choice"] = choice == nullptr ? OrderedJson("auto") : *choice;
   const OrderedJson tools = ReadTools(fields, call);
   if (request->tool_choice.required && tools.empty()) {
-    fields->Fail("tool_choice", "tool_choice requires a call, and there are no tools");
+    fields->Fail("tool_choice",
+                 "tool_choice requires a call, and there are no tools; send tools, or a "
+                 "tool_choice of auto or none");
   }
   request->parsing = {.reasoning = true, .tools = !tools.empty() && called};
   if (request->parsing.tools) chat.tools_json = DumpJson(tools);
@@ -358,6 +364,12 @@ Result<ResponsesCall> ParseResponsesCall(std::string_view body, const ModelFacts
   ReadInclude(&fields);
   out.store = fields.Bool("store").value_or(true);
   out.shown["store"] = out.store;
+  out.background = call.background;
+  if (out.background && !out.store) {
+    fields.Fail("background",
+                "background is true and store false; nobody could ask for the answer: leave store "
+                "out");
+  }
   const bool parallel = fields.Bool("parallel_tool_calls").value_or(true);
   out.shown["parallel_tool_calls"] = parallel;
   request.parsing.one_call = !parallel;

@@ -19,6 +19,7 @@ struct ResponsesCall {
   std::string messages;  // the conversation without the instructions, as chat messages
   OrderedJson shown;     // the fields of the body that the answer repeats
   bool store = true;
+  bool background = false;
   std::shared_ptr<void> held;  // what accounts for these texts, as Request::held does
 };
 

@@ -214,7 +214,7 @@ TEST_F(ResponsesTest, AResponseBelongsToItsKey) {
   const auto wrong = Send("PUT", path, "", "Bearer one");
   EXPECT_EQ(wrong->reply.status, 405);
   EXPECT_EQ(wrong->reply.headers.at(0),
-            (std::pair<std::string, std::string>{"Allow", "GET, DELETE"}));
+            (std::pair<std::string, std::string>{"Allow", "GET, DELETE, POST"}));
 }
 
 TEST(ResponsesBodyTest, ItemsBecomeAConversation) {
@@ -276,7 +276,8 @@ TEST(ResponsesBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(with(R"("messages":[])"), "messages");
   EXPECT_EQ(with(R"("max_output_tokens":0)"), "max_output_tokens");
   EXPECT_EQ(with(R"("previous_response_id":"resp_none")"), "previous_response_id");
-  EXPECT_EQ(with(R"("background":true)"), "background");
+  EXPECT_EQ(with(R"("background":true,"store":false)"), "background");
+  EXPECT_EQ(with(R"("background":"yes")"), "background");
   EXPECT_EQ(with(R"("truncation":"auto")"), "truncation");
   EXPECT_EQ(with(R"("conversation":"c")"), "conversation");
   EXPECT_EQ(with(R"("include":["file_search_call.results"])"), "include");

@@ -24,7 +24,7 @@ Result<std::string> Tokenize(const Engine& engine, const ModelFacts& model, std:
   const std::optional<std::string> content = fields.String("content", limits::kTokenizeBytesMax);
   if (text && content) fields.Fail("content", "prompt and content are the same; send one of them");
   if (!text) text = content;
-  if (!text) fields.Fail("prompt", "prompt is missing; it must be the text to tokenize");
+  if (!text) fields.Missing("prompt", "the text to tokenize");
   const bool add_special = Flag(&fields, "add_special_tokens", "add_special", true);
   const bool parse_special = fields.Bool("parse_special").value_or(true);
   const bool with_texts = Flag(&fields, "return_token_strs", "with_pieces", false);
@@ -52,7 +52,7 @@ Result<std::string> Detokenize(const Engine& engine, const ModelFacts& model, st
   Fields fields(object);
   ReadModel(&fields, model);
   const OrderedJson* list = fields.Array("tokens", limits::kDetokenizeIdsMax);
-  if (list == nullptr) fields.Fail("tokens", "tokens is missing; it must be a list of token ids");
+  if (list == nullptr) fields.Missing("tokens", "a list of token ids");
   std::vector<int32_t> ids;
   if (list != nullptr) ids = ReadTokenIds(&fields, "tokens", *list, model.vocab_size);
   const bool skip_special = fields.Bool("skip_special_tokens").value_or(false);

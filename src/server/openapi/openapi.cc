@@ -452,6 +452,8 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   range("bias", limits::kLogitBias);
   inserts["choices_max"] = StrCat(limits::kChoicesMax);
   inserts["resume_seconds_max"] = StrCat(ResumableStreams::kSecondsMax);
+  inserts["readers_max"] = StrCat(ResumableStreams::kReadersMax);
+  inserts["streams_max"] = StrCat(ResumableStreams::kStreamsMax);
   inserts["beams_max"] = StrCat(BeamSearch::kWidthMax);
   inserts["beam_widths_max"] = StrCat(BeamSearch::kWidthsMax);
   inserts["length_penalty_max"] = StrCat(BeamSearch::kLengthPenaltyMax);

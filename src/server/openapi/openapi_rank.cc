@@ -53,6 +53,33 @@ constexpr const char* kRankSchemas = R"json(
       "created": {"type": "integer"}, "model": {"type": "string"}, "usage": {"type": "object"},
       "data": {"type": "array", "items": {"type": "object", "properties": {
         "index": {"type": "integer"}, "object": {"enum": ["score"]}, "score": {"type": "number"}}}}}},
+    "CohereEmbedRequest": {"type": "object", "additionalProperties": false, "properties": {
+        "model": {"type": "string"},
+        "texts": {"type": "array", "minItems": 1, "maxItems": @embedding_inputs_max@,
+          "items": {"type": "string", "minLength": 1}},
+        "inputs": {"type": "array", "minItems": 1, "maxItems": @embedding_inputs_max@,
+          "description": "Instead of texts; the parts of one are joined by line ends",
+          "items": {"type": "object", "required": ["content"], "additionalProperties": false,
+            "properties": {"content": {"type": "array", "maxItems": 64, "items": {
+              "type": "object", "required": ["type", "text"], "additionalProperties": false,
+              "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}}}}}}},
+        "input_type": {"enum": ["search_document", "search_query", "classification", "clustering",
+          "image", null], "description": "Without effect"},
+        "embedding_types": {"type": "array", "minItems": 1, "maxItems": 8, "default": ["float"],
+          "items": {"enum": ["float", "base64"]}},
+        "output_dimension": {"type": "integer", "minimum": 1},
+        "truncate": {"enum": ["NONE", "END", null], "default": "END",
+          "description": "END: of a text that is too long the end is left out"},
+        "images": {"enum": [null]}, "max_tokens": {"enum": [null]},
+        "priority": {"type": "integer", "minimum": 0, "maximum": 999, "description": "Without effect"}}},
+    "CohereEmbeddings": {"type": "object", "properties": {"id": {"type": "string"},
+      "response_type": {"enum": ["embeddings_by_type"]},
+      "embeddings": {"type": "object", "properties": {
+        "float": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+        "base64": {"type": "array", "items": {"type": "string"}}}},
+      "texts": {"type": "array", "items": {"type": "string"}},
+      "meta": {"type": "object", "properties": {"api_version": {"type": "object"},
+        "billed_units": {"type": "object", "properties": {"input_tokens": {"type": "integer"}}}}}}},
     "CohereError": {"type": "object", "properties": {"message": {"type": "string"}}},
     "CohereRerankRequest": {"type": "object", "required": ["query", "documents"],
       "additionalProperties": false, "properties": {"model": {"type": "string"},
@@ -74,9 +101,14 @@ constexpr const char* kRankSchemas = R"json(
 }  // namespace
 
 OpenApiPart RankPart() {
+  constexpr const char* kOrders = "Orders documents by how near they are to a query";
   return {
-      StrCat(Path("/v1/rerank", "Orders documents by how near they are to a query", "RerankRequest",
-                  "Ranking"),
+      StrCat(Path("/v1/rerank", kOrders, "RerankRequest", "Ranking"), ",",
+             Path("/rerank", kOrders, "RerankRequest", "Ranking"), ",",
+             Path("/v1/reranking", kOrders, "RerankRequest", "Ranking"), ",",
+             Path("/reranking", kOrders, "RerankRequest", "Ranking"), ",",
+             Path("/v2/embed", "Turns texts into vectors, in Cohere's form", "CohereEmbedRequest",
+                  "CohereEmbeddings", "@cohere_errors@"),
              ",",
              Path("/v2/rerank", "The same in Cohere's form", "CohereRerankRequest", "CohereRanking",
                   "@cohere_errors@"),

@@ -14,19 +14,24 @@ constexpr const char* kResponsesPaths = R"json(
         "text/event-stream": {"schema": {"type": "string"}}}}, @errors@}}},
     "/v1/responses/{id}": {
       "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
-      "get": {"summary": "A response of this key that is stored, or its stream",
+      "get": {"summary": "A response of this key, as far as it has come or as it is stored, or its stream",
         "parameters": [
           {"name": "stream", "in": "query", "schema": {"type": "boolean", "default": false},
-            "description": "The rest of its stream, whose request had resume_seconds"},
+            "description": "The rest of its stream, whose request had background or resume_seconds; up to @readers_max@ clients may read one"},
           {"name": "starting_after", "in": "query", "schema": {"type": "integer", "minimum": 0},
             "description": "The sequence_number of the last event that came; else all of the stream"}],
         "responses": {"200": {"description": "Done", "content": {
           "application/json": {"schema": {"$ref": "#/components/schemas/Response"}},
           "text/event-stream": {"schema": {"type": "string"}}}}, @errors@}},
-      "delete": {"summary": "Forgets such a response",
+      "delete": {"summary": "Forgets such a response; one that runs is cancelled",
         "responses": {"200": {"description": "Done", "content": {"application/json": {"schema":
           {"type": "object", "properties": {"id": {"type": "string"},
             "object": {"enum": ["response"]}, "deleted": {"enum": [true]}}}}}}, @errors@}}},
+    "/v1/responses/{id}/cancel": {
+      "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
+      "post": {"summary": "Ends a response of this key that runs, at once; its stream ends with response.incomplete",
+        "responses": {"200": {"description": "It is cancelled, or was", "content": {
+          "application/json": {"schema": {"$ref": "#/components/schemas/Response"}}}}, @errors@}}},
     "/v1/decisions": {"post": {"summary": "The probabilities of fixed answers to questions about an input",
       @timed@
       "requestBody": {"required": true, "content": {"application/json": {
@@ -72,6 +77,8 @@ constexpr const char* kResponsesSchemas = R"json(
         "max_output_tokens": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer", "description": "-1: drawn"},
         "stream": {"type": "boolean", "default": false},
+        "background": {"type": "boolean", "default": false,
+          "description": "Answered at once, in_progress; it goes on without its client, who asks for it at the response's own path. Needs store; up to @streams_max@ run at a time, together with streams that have resume_seconds"},
         "resume_seconds": {"type": "integer", "minimum": 1, "maximum": @resume_seconds_max@,
           "description": "Of a stream: it goes on so long without its client, which may come back to GET /v1/streams, or to the response's own path"},
         "stream_options": {"type": "object", "additionalProperties": false, "properties": {
@@ -110,7 +117,8 @@ constexpr const char* kResponsesSchemas = R"json(
         @accepted_decisions_request@}},
     "Response": {"type": "object", "properties": {"id": {"type": "string"},
       "object": {"enum": ["response"]}, "created_at": {"type": "integer"},
-      "status": {"enum": ["completed", "incomplete", "in_progress", "failed"]},
+      "status": {"enum": ["completed", "incomplete", "in_progress", "failed", "cancelled"]},
+      "background": {"type": "boolean"},
       "model": {"type": "string"}, "output": {"type": "array", "items": {"type": "object"}},
       "incomplete_details": {"type": ["object", "null"]}, "error": {"type": ["object", "null"]},
       "previous_response_id": {"type": ["string", "null"]},
