@@ -166,8 +166,9 @@ struct EngineOptions {
       "may be none; without it all that there are");
     v(speculate_tree, "speculate-tree",
       "let drafts be trees, where these are expected to hold more of what is drawn: suffix adds "
-      "what followed second most often; with exact verification, on devices whose attention takes "
-      "them");
+      "what followed second most often, a head or a second model what it finds nearly as likely; "
+      "on "
+      "devices whose attention takes them");
     v(speculate_verify, "speculate-verify",
       "which drafts count: exact (those that would be drawn) or rejection (by rejection sampling)");
     v(speculate_synthetic, "speculate-synthetic",

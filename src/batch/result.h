@@ -35,6 +35,15 @@ struct ResultToken {
   friend bool operator==(const ResultToken&, const ResultToken&) = default;
 };
 
+// A token that may come behind those of an entry, as something guesses that works beside the model.
+struct GuessedToken {
+  int32_t id = -1;
+  int32_t parent = 0;    // the number, from 1 on, of the entry's guess that it follows; 0: none
+  float logprob = 0.0f;  // there
+
+  friend bool operator==(const GuessedToken&, const GuessedToken&) = default;
+};
+
 // One plan entry's outcome.
 struct ResultEntry {
   SequenceId sequence = 0;
@@ -49,6 +58,9 @@ struct ResultEntry {
   // Of a model that embeds, the vector of the entry's tokens in StepResult::vectors.
   int32_t vector_begin = 0;
   int32_t vector_size = 0;
+  // Where guesses are trees, its own in StepResult::guesses, by depth.
+  int32_t guess_begin = 0;
+  int32_t guess_count = 0;
 
   friend bool operator==(const ResultEntry&, const ResultEntry&) = default;
 };
@@ -60,6 +72,7 @@ struct StepResult {
   std::vector<ResultToken> scores;
   std::vector<TokenLogprob> top;
   std::vector<float> vectors;
+  std::vector<GuessedToken> guesses;
   int32_t distribution_size = 0;     // the vocabulary, where some row asked
   std::vector<float> distributions;  // [rows that asked, vocab] log-probs
 
@@ -71,6 +84,7 @@ struct StepResult {
     scores.clear();
     top.clear();
     vectors.clear();
+    guesses.clear();
     distribution_size = 0;
     distributions.clear();
   }

@@ -184,6 +184,7 @@ Status EngineImpl::OpenScheduler() {
   options.max_extra_rows = runner_->Info().max_logits_rows - options_.max_num_seqs;
   options.counted_slots = runner_->Info().counted_slots;
   options.draft_trees = runner_->Info().draft_trees;
+  options.reads_guesses = runner_->Info().guess_trees;
   options.max_model_len = runner_->Info().max_model_len;
   // Submit refuses what passes --max-queue; a request of n choices is n sequences.
   options.queue_limit = options_.max_queue * limits::kChoicesMax;
@@ -198,8 +199,13 @@ Status EngineImpl::OpenScheduler() {
   SLUICE_ASSIGN_OR_RETURN(auto scheduler,
                           schedule::Scheduler::Create(options, runner_->Info().kv_groups));
   std::unique_ptr<HeadDrafts> head_drafts;
-  if (device_drafts() > 0 && options_.speculate_adapt)
-    head_drafts = std::make_unique<HeadDrafts>(options_.max_num_seqs, options.max_draft_tokens);
+  if (device_drafts() > 0 && (options_.speculate_adapt || options.reads_guesses)) {
+    head_drafts =
+        std::make_unique<HeadDrafts>(HeadDrafts::Options{.slots = options_.max_num_seqs,
+                                                         .drafts = options.max_draft_tokens,
+                                                         .adapt = options_.speculate_adapt,
+                                                         .trees = options.reads_guesses});
+  }
   loop_ = std::make_unique<StepLoop>(*runner_, std::move(scheduler), *metrics_, std::move(drafter),
                                      std::move(head_drafts), options_.draft_wait_us);
   return OkStatus();

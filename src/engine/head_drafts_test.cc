@@ -43,7 +43,7 @@ class HeadDraftsTest : public schedule::SchedulerTest {
     const int32_t drafts = plan.entries.at(0).logits_count - 1;
     result.entries.at(0).token_count = 1 + std::min(right, drafts);
     result.tokens.resize(static_cast<size_t>(result.entries.at(0).token_count));
-    heads_.Choose(Commit(result), costs, rests_, s.get());
+    heads_.Choose(result, Commit(result), {.costs = costs, .rests = rests_}, s.get());
     guesses_ = plan.guesses;
     return drafts;
   }
@@ -52,7 +52,7 @@ class HeadDraftsTest : public schedule::SchedulerTest {
     for (int i = 0; i < 40; ++i) Step(right, costs);
     return Step(right, costs);
   }
-  HeadDrafts heads_{Options().max_num_seqs, kMost};
+  HeadDrafts heads_{{.slots = Options().max_num_seqs, .drafts = kMost}};
   schedule::SequenceId last_ = 0;
   int32_t guesses_ = 0;  // of the last plan
   bool rests_ = false;

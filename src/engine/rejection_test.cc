@@ -45,6 +45,11 @@ EngineOptions Mimo(const std::string& speculate) {
   return options;
 }
 
+EngineOptions Trees(EngineOptions options) {
+  options.speculate_tree = true;
+  return options;
+}
+
 Request Sampled(uint64_t seed, int tokens) {
   Request request = TinyRequest(RandomPrompt(4, 5), tokens);
   request.sampling.temperature = 1.3;
@@ -102,7 +107,8 @@ double Deviations(const std::vector<int>& a, const std::vector<int>& b) {
 TEST(RejectionInEngines, AnswersHaveTheDistributionOfThoseWithoutDrafts) {
   const auto plain = OpenTiny(PlainTarget());
   const Counts without = Count(*plain);
-  for (const EngineOptions& options : {VerifiedEagle("rejection"), Block(), Block("dflash")}) {
+  for (const EngineOptions& options :
+       {VerifiedEagle("rejection"), Block(), Block("dflash"), Trees(VerifiedEagle("rejection")), Trees(Block())}) {
     const auto rejecting = OpenTiny(options);
     const Counts with = Count(*rejecting);
     EXPECT_GT(Accepted(*rejecting), 0.2 * kAnswers) << "the test shows little";
@@ -153,9 +159,10 @@ class RejectingEngine : public DeviceDraftsTest {
   RejectingEngine() : DeviceDraftsTest(PlainTarget()) {}
 };
 TEST_F(RejectingEngine, TakesRequestsOfEveryKind) {
-  for (const bool cached : {false, true}) {
+  for (const bool other : {false, true}) {
     EngineOptions options = VerifiedEagle("rejection");
-    options.prefix_cache = cached;
+    options.prefix_cache = other;
+    options.speculate_tree = other;
     const auto engine = OpenTiny(options);
     std::vector<std::shared_ptr<Answer>> answers;
     for (Request& request : Requests()) {

@@ -12,26 +12,6 @@
 namespace sluice::engine {
 namespace {
 
-// The plan's sequences, if each decodes, with drafts or without; else none.
-Decoding DecodingOf(const batch::BatchPlan& plan) {
-  int64_t tokens = 0;
-  bool all = true;
-  for (const batch::PlanEntry& entry : plan.entries) {
-    all = all && entry.query_tokens == entry.logits_count;
-    tokens += entry.first_position + entry.query_tokens;
-  }
-  const auto sequences = static_cast<int32_t>(plan.entries.size());
-  return {.sequences = all ? sequences : 0,
-          .context = static_cast<int32_t>(tokens / std::max(sequences, 1))};
-}
-
-// Whether some sequence computes more than what it draws and what a step may compute once more.
-bool HasPrompts(const batch::BatchPlan& plan) {
-  return std::any_of(plan.entries.begin(), plan.entries.end(), [](const batch::PlanEntry& entry) {
-    return entry.query_tokens > entry.logits_count + limits::kDraftTokensMax;
-  });
-}
-
 // The tokens of prompts, or of what is computed again: an entry that draws has a row for each of
 // its tokens, and one for each token of a prompt is that of a prompt that is scored.
 int64_t PrefillTokens(const batch::BatchPlan& plan) {
@@ -70,6 +50,7 @@ bool StepLoop::Begin() {
   if (drafter_ != nullptr) drafter_->Take(scheduler_.get());
   AttachForced();  // instead of what was guessed
   const int64_t start = NowMicros();
+  draft_policy_.BeforePlan(scheduler_.get());
   scheduler_->SetWeightsVersion(runner_.WeightsVersion());
   scheduler_->Plan(start, &plan_);
   PublishQueue(scheduler_->Stats());
@@ -81,10 +62,8 @@ bool StepLoop::Begin() {
     NoteTimelines(planned);
     flight.launched_us = planned;
     keeps_kv_ = true;
-    flight.decoding = DecodingOf(plan_);
-    flight.prompts = HasPrompts(plan_);
+    flight.kind = StepKind::Of(plan_);
     flight.prefill_tokens = PrefillTokens(plan_);
-    flight.guesses = plan_.guesses > 0;
     auto step = runner_.Launch(&plan_, nullptr);
     flight.status = step.status();
     if (step.ok()) flight.step = *std::move(step);
@@ -168,7 +147,7 @@ bool StepLoop::End() {
     scheduler_->LimitDrafts(outcome_.sequences[i].id, -1);
   NoteForced();
   // First, so that the proposer works while the rest is done.
-  if ((drafter_ != nullptr || head_drafts_ != nullptr) && status.ok())
+  if ((drafter_ != nullptr || draft_policy_.head() != nullptr) && status.ok())
     Draft(flight, finished - begun);
   Emit(result_, outcome_, status);
   if (flight.tokens == 0) return false;
@@ -196,33 +175,10 @@ bool StepLoop::End() {
   return true;
 }
 
-void StepLoop::LearnCosts(const Flight& flight, int64_t took_us) {
-  const int32_t sequences = flight.decoding.sequences;
-  if (took_us <= 0 || flight.cold) return;
-  const double seconds = 1e-6 * static_cast<double>(took_us);
-  if (flight.prompts) verify_cost_.ObserveTokens(flight.tokens, seconds);
-  if (sequences == 0) return;
-  const int32_t drafts = flight.tokens - sequences;
-  // A step that verifies guesses of a head, and makes none, costs neither the one nor the other.
-  const bool whole = head_drafts_ == nullptr || (drafts > 0) == flight.guesses;
-  const bool known = !whole || verify_cost_.Observe(flight.decoding, drafts, seconds);
-  if (head_drafts_ == nullptr || !known) return;
-  int64_t tokens = 0;
-  for (const schedule::SequenceOutcome& out : outcome_.sequences) tokens += out.token_count;
-  draft_gain_.Observe(sequences, drafts > 0 || flight.guesses, tokens, seconds,
-                      verify_cost_.Plain(sequences));
-}
-
 void StepLoop::Draft(const Flight& flight, int64_t took_us) {
-  LearnCosts(flight, took_us);
-  const auto sequences = std::max(static_cast<int32_t>(outcome_.sequences.size()), 1);
-  const Decoding next{.sequences = sequences, .context = flight.decoding.context};
-  const speculate::DraftCosts costs =
-      flight.prompts ? verify_cost_.NextBesidePrompts(next) : verify_cost_.Next(next);
+  const speculate::DraftCosts costs = draft_policy_.Committed(flight.kind, took_us, flight.cold,
+                                                              result_, outcome_, scheduler_.get());
   if (drafter_ != nullptr) drafter_->Hand(result_, outcome_, *scheduler_, costs);
-  if (head_drafts_ != nullptr) {
-    head_drafts_->Choose(outcome_, costs, draft_gain_.Rests(sequences), scheduler_.get());
-  }
 }
 
 bool StepLoop::MoveExperts(bool idle) {
@@ -333,8 +289,8 @@ void StepLoop::Admit(Command* command) {
         free_handles_.empty() ? static_cast<int32_t>(requests_.size()) : free_handles_.back();
     for (schedule::SequenceSpec& spec : command->sequences) {
       spec.handle = handle;
-      if (head_drafts_ != nullptr && spec.device_drafts > 0)
-        spec.device_drafts = head_drafts_->ForArrival();
+      if (draft_policy_.head() != nullptr && spec.device_drafts > 0)
+        spec.device_drafts = draft_policy_.head()->ForArrival();
     }
     status = scheduler_->Add(std::move(command->sequences), now);
     if (status.ok()) {
@@ -442,7 +398,7 @@ void StepLoop::Publish() {
   metrics_.SetGauges(stats);
   DraftingTotals drafting;
   if (drafter_ != nullptr) drafting = drafter_->totals();
-  if (head_drafts_ != nullptr) drafting = head_drafts_->totals();
+  if (draft_policy_.head() != nullptr) drafting = draft_policy_.head()->totals();
   drafting.seconds += totals_.drafting_s;
   metrics_.SetDrafting(drafting);
   metrics_.SetExperts(runner_.ExpertLoads());

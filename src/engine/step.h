@@ -12,16 +12,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/draft_gain.h"
+#include "engine/draft_policy.h"
 #include "engine/drafter.h"
-#include "engine/head_drafts.h"
 #include "engine/mask_board.h"
 #include "engine/metrics.h"
 #include "engine/request_state.h"
 #include "engine/text_workers.h"
 #include "engine/tracer.h"
 #include "engine/update_batch.h"
-#include "engine/verify_cost.h"
 #include "exec/step_runner.h"
 #include "schedule/scheduler.h"
 
@@ -40,7 +38,7 @@ class StepLoop {
       : runner_(runner),
         scheduler_(std::move(scheduler)),
         drafter_(std::move(drafter)),
-        head_drafts_(std::move(head_drafts)),
+        draft_policy_(std::move(head_drafts)),
         metrics_(metrics),
         draft_wait_us_(draft_wait_us),
         rest_(rest) {}
@@ -155,7 +153,7 @@ class StepLoop {
   exec::StepRunner& runner_;
   const std::unique_ptr<schedule::Scheduler> scheduler_;  // step thread
   const std::unique_ptr<Drafter> drafter_;                // step thread; may be null
-  const std::unique_ptr<HeadDrafts> head_drafts_;         // the same
+  DraftPolicy draft_policy_;                              // step thread
   Metrics& metrics_;
   const int64_t draft_wait_us_;
   const std::chrono::milliseconds rest_;
@@ -190,15 +188,12 @@ class StepLoop {
     Status status;    // of Launch
     int64_t plan_us = 0, execute_us = 0;
     int64_t launched_us = 0;
+    StepKind kind;
     int64_t prefill_tokens = 0;
-    Decoding decoding;     // its sequences, if it does nothing else, else none; and their contexts
-    bool prompts = false;  // it computes long parts of them
-    bool guesses = false;  // what follows, on the device
-    bool cold = false;     // its time, or that of the step behind which it runs, is of no use
+    bool cold = false;  // its time, or that of the step behind which it runs, is of no use
   };
   // Gives a committed step's outcome to who chooses drafts, and learns what the step has cost.
   void Draft(const Flight& flight, int64_t took_us);
-  void LearnCosts(const Flight& flight, int64_t took_us);
   std::vector<Flight> flights_;  // oldest first; at most as many as the runner's depth
   // Reused by every step.
   batch::BatchPlan plan_;
@@ -226,8 +221,6 @@ class StepLoop {
   batch::MaskSet masks_;
   std::vector<schedule::SequenceId> forced_for_;  // constrained, of the last Commit
   std::vector<int32_t> forced_;
-  VerifyCost verify_cost_;
-  DraftGain draft_gain_;
   int64_t finished_us_ = 0;  // when the step before had finished
 
   std::atomic<int64_t> running_{0}, waiting_{0}, queued_tokens_{0}, steps_{0}, free_blocks_{0};

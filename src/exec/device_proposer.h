@@ -5,6 +5,7 @@
 #include <span>
 
 #include "exec/step_inputs.h"
+#include "exec/tree_shape.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 #include "sample/proposals.h"
@@ -27,6 +28,13 @@ class DeviceProposer {
                          model::LayerObserver* observer) = 0;
   // It met an error, was passed over from then on, and will be.
   virtual bool failed() const { return false; }
+  // Where guesses are trees: the nodes of those that the first `drafts` sequences got last, I32
+  // [drafts, nodes, ops::GrowTrees::kNodeNumbers]; else empty.
+  virtual ops::Tensor nodes(int64_t drafts) const {
+    (void)drafts;
+    return {};
+  }
+  virtual TreeShape tree() const { return {}; }  // of those
   // What its guesses were drawn from; empty where it takes the likeliest.
   virtual sample::Proposals proposals() const { return {}; }
 };

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "device/alignment.h"
+#include "ops/attention.h"
 #include "ops/sample_row.h"
 #include "sluice/sampling.h"
 
@@ -26,9 +27,11 @@ ops::Tensor RowOf(const ops::Tensor& matrix, int64_t row) {
 }  // namespace
 
 size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* buffers) {
-  const auto& [sequences, table_width, guesses, target_ids, drawn, vocab, block] = sizes;
-  // Tokens of a pass.
-  const int64_t tokens = sequences * std::max(1, block);
+  const auto& [sequences, table_width, guesses, target_ids, drawn, vocab, block, tree, tree_depths,
+               step_tokens] = sizes;
+  // Tokens of a pass, and rows of logits that are looked at together.
+  const int64_t tokens = sequences * std::max({1, block, tree.beams});
+  const int64_t rows = sequences * std::max(1, tree.beams);
   size_t used = 0;
   const auto take = [&](ops::Tensor* to, DType dtype, std::initializer_list<int64_t> dims) {
     int64_t count = 1;
@@ -47,10 +50,25 @@ size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* 
     take(ints, DType::kI32, {tokens});
   take(&buffers->zeros, DType::kI32, {sequences + 1});
   take(&buffers->block_table, DType::kI32, {sequences, table_width});
-  take(&buffers->sample_rows, DType::kU8, {sequences, int64_t{sizeof(ops::SampleRow)}});
-  take(&buffers->outputs, DType::kU8, {sequences, int64_t{sizeof(ops::SampleOutput)}});
-  take(&buffers->top_ids, DType::kI32, {sequences, 1});
-  take(&buffers->top_logprobs, DType::kF32, {sequences, 1});
+  take(&buffers->sample_rows, DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
+  take(&buffers->outputs, DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
+  take(&buffers->top_ids, DType::kI32, {rows, 1 + tree.children});
+  take(&buffers->top_logprobs, DType::kF32, {rows, 1 + tree.children});
+  if (tree.beams > 0) {
+    for (ops::Tensor* of_step :
+         {&buffers->order, &buffers->followed_ids, &buffers->followed_places})
+      take(of_step, DType::kI32, {step_tokens});
+    take(&buffers->nodes, DType::kI32,
+         {sequences, tree.Nodes(tree_depths), ops::GrowTrees::kNodeNumbers});
+    take(&buffers->beam_starts, DType::kI32, {sequences + 1});
+    take(&buffers->beam_ids, DType::kI32, {rows});
+    take(&buffers->beam_order, DType::kI32, {rows});
+    for (int turn = 0; turn < 2; ++turn) {
+      take(&buffers->beams[turn], DType::kI32,
+           {sequences, tree.beams, ops::GrowTrees::kBeamNumbers});
+      take(&buffers->paths[turn], DType::kI32, {rows, ops::kPathNumbers});
+    }
+  }
   if (target_ids > 0) take(&buffers->target_ids, DType::kI32, {static_cast<int64_t>(target_ids)});
   if (block > 0) {
     take(&buffers->masks, DType::kI32, {tokens});
@@ -70,7 +88,7 @@ size_t DraftChain::DeviceBytes(const Sizes& sizes) {
 }
 
 Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int64_t sequences,
-                                                     Shared shared,
+                                                     int64_t tokens, Shared shared,
                                                      std::vector<ops::BindRecord>* records) {
   std::unique_ptr<DraftChain> chain(new DraftChain(sequences, std::move(shared)));
   const ops::OpTable& table = device.ops();
@@ -79,9 +97,13 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
   SLUICE_ASSIGN_OR_RETURN(chain->keep_, ops::Bind<ops::KeepGuesses>(table, {}, records));
   SLUICE_ASSIGN_OR_RETURN(
       chain->sample_,
-      ops::Bind<ops::Sample>(table, {given.logits.dims[1], /*top_logprobs_max=*/0}, records));
+      ops::Bind<ops::Sample>(table, {given.logits.dims[1], given.tree.children}, records));
   SLUICE_ASSIGN_OR_RETURN(chain->place_,
                           ops::Bind<ops::PlaceTokens>(table, given.placing, records));
+  if (chain->trees()) {
+    SLUICE_ASSIGN_OR_RETURN(chain->follow_, ops::Bind<ops::FollowTrees>(table, {}, records));
+    SLUICE_ASSIGN_OR_RETURN(chain->grow_, ops::Bind<ops::GrowTrees>(table, {}, records));
+  }
   if (given.first_number == 0) {
     SLUICE_ASSIGN_OR_RETURN(chain->drawn_, ops::Bind<ops::ResolveTokens>(table, {}, records));
   }
@@ -97,7 +119,10 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
                        .target_ids = given.target_ids.size(),
                        .drawn = given.drawn,
                        .vocab = given.vocab,
-                       .block = given.block};
+                       .block = given.block,
+                       .tree = given.tree,
+                       .tree_depths = given.tree_depths,
+                       .tokens = tokens};
   SLUICE_ASSIGN_OR_RETURN(chain->memory_,
                           device.Allocate(DeviceBytes(sizes), device::MemoryKind::kDevice));
   Carve(chain->memory_.view(), sizes, &chain->buffers_);
@@ -108,7 +133,10 @@ Result<std::unique_ptr<DraftChain>> DraftChain::Make(device::Device& device, int
 // What never changes: rows that take the likeliest token, each row's number, zeros, and ids.
 Status DraftChain::Fill(device::Device& device) {
   const auto count = static_cast<size_t>(sequences_);
-  const std::vector<ops::SampleRow> rows(count, Greedy(ops::SampleRow{}));
+  auto likeliest = Greedy(ops::SampleRow{});
+  if (trees()) likeliest.top_logprobs = shared_.tree.children;
+  const std::vector<ops::SampleRow> rows(static_cast<size_t>(buffers_.sample_rows.dims[0]),
+                                         likeliest);
   std::vector<int32_t> numbers(static_cast<size_t>(buffers_.every_row.dims[0]));
   std::iota(numbers.begin(), numbers.end(), 0);
   const std::vector<int32_t> zeros(count + 1);
@@ -131,7 +159,24 @@ Status DraftChain::Fill(device::Device& device) {
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
   SLUICE_RETURN_IF_ERROR(device.Copy(*stream, items));
   if (shared_.block > 0) SLUICE_RETURN_IF_ERROR(FillBlocks(device, *stream));
+  if (trees()) SLUICE_RETURN_IF_ERROR(FillTrees(device, *stream));
   return stream->Synchronize();
+}
+
+// As of blocks: those of sequences that are not there read blocks of the cache that are.
+Status DraftChain::FillTrees(device::Device& device, device::Stream& stream) {
+  const std::vector<int32_t> tables(static_cast<size_t>(buffers_.block_table.size()));
+  std::vector<int32_t> starts;
+  for (int64_t s = 0; s <= sequences_; ++s)
+    starts.push_back(static_cast<int32_t>(s * shared_.tree.beams));
+  const auto item = [](const ops::Tensor& to, const std::vector<int32_t>& values) {
+    const device::View from = HostView(values);
+    return device::CopyItem{{to.data, from.bytes, to.memory, to.device}, from};
+  };
+  const std::array<device::CopyItem, 2> items = {item(buffers_.block_table, tables),
+                                                 item(buffers_.beam_starts, starts)};
+  SLUICE_RETURN_IF_ERROR(device.Copy(stream, items));
+  return stream.Synchronize();
 }
 
 // Blocks of a step that guesses for fewer sequences than it has room for are computed for all of
@@ -162,7 +207,7 @@ Status DraftChain::FillBlocks(device::Device& device, device::Stream& stream) {
 
 ops::Tensor DraftChain::rows(int64_t drafts) const { return buffers_.rows.Rows(0, drafts); }
 ops::Tensor DraftChain::logits(int64_t drafts, int number) const {
-  if (shared_.drawn == 0) return shared_.logits.Rows(0, drafts);
+  if (shared_.drawn == 0) return shared_.logits.Rows(0, Rows(drafts, number));
   return buffers_.drawn.Rows((number - 1) * sequences_, drafts);
 }
 
@@ -172,6 +217,31 @@ Status DraftChain::Next(device::Stream& stream, const StepInputs& given,
     SLUICE_RETURN_IF_ERROR(
         resolve_(stream, {given.draft_rows.Rows(0, drafts), shared_.lengths, shared_.known}));
   return NextBehind(stream, given, placed, drafts, /*number=*/1, placed.token_ids, ids);
+}
+
+Status DraftChain::Follow(device::Stream& stream, const StepInputs& given,
+                          const model::DeviceBatch& placed, model::DeviceBatch* followed) {
+  const int64_t tokens = placed.tokens();
+  ops::Tensor outputs = shared_.sampler->outputs();
+  // Sampling may have had rows of padding, or none at all.
+  const int64_t rows = std::min(given.logits_rows.dims[0], outputs.empty() ? 0 : outputs.dims[0]);
+  if (rows == 0) outputs = buffers_.outputs;
+  *followed = placed;
+  followed->paths = {};
+  followed->token_ids = buffers_.followed_ids.Rows(0, tokens);
+  followed->positions = buffers_.followed_places.Rows(0, tokens);
+  return follow_(stream, {.token_ids = placed.token_ids,
+                          .query_start = placed.query_start,
+                          .positions = placed.positions,
+                          .slots = given.slots,
+                          .paths = placed.paths,
+                          .logits_rows = given.logits_rows.Rows(0, rows),
+                          .outputs = outputs.Rows(0, rows),
+                          .lengths = shared_.lengths,
+                          .known = shared_.known,
+                          .order = order(tokens),
+                          .ids = followed->token_ids,
+                          .places = followed->positions});
 }
 
 // Behind a sequence's last token there stands the guess before this number, or what was drawn.
@@ -219,6 +289,13 @@ Status DraftChain::KeepBlock(device::Stream& stream, const StepInputs& given, in
   for (int i = before == 0 ? 1 : 0; i < tokens; ++i) {
     const int number = before + i;
     ops::Tensor taken = all;
+    if (trees()) {
+      taken.data += i * all.strides[0] * static_cast<int64_t>(sizeof(float));
+      taken.strides[0] = tokens * all.strides[0];
+      taken.dims[0] = drafts;
+      SLUICE_RETURN_IF_ERROR(TakeNodes(stream, given, taken, drafts, number, /*moved=*/0));
+      continue;
+    }
     if (shared_.drawn > 0) {
       // What they are drawn from stays, guess by guess.
       taken = logits(drafts, number);
@@ -233,6 +310,42 @@ Status DraftChain::KeepBlock(device::Stream& stream, const StepInputs& given, in
     SLUICE_RETURN_IF_ERROR(Take(stream, given, taken, drafts, number, /*moved=*/0));
   }
   return OkStatus();
+}
+
+Status DraftChain::Grow(device::Stream& stream, const StepInputs& given, int64_t drafts, int number,
+                        int moved) {
+  return TakeNodes(stream, given, logits(drafts, number), drafts, number, moved);
+}
+
+Status DraftChain::TakeNodes(device::Stream& stream, const StepInputs& given,
+                             const ops::Tensor& logits, int64_t drafts, int number, int moved) {
+  const TreeShape& tree = shared_.tree;
+  const int64_t rows = Rows(drafts, number);
+  ops::Sample::Args sampling;
+  sampling.logits = logits;
+  sampling.rows = buffers_.sample_rows.Rows(0, rows);
+  sampling.outputs = buffers_.outputs.Rows(0, rows);
+  sampling.top_ids = buffers_.top_ids.Rows(0, rows);
+  sampling.top_logprobs = buffers_.top_logprobs.Rows(0, rows);
+  SLUICE_RETURN_IF_ERROR(sample_(stream, sampling));
+  const size_t turn = static_cast<size_t>(number) % 2;
+  return grow_(stream, {.outputs = sampling.outputs,
+                        .top_ids = sampling.top_ids.Columns(0, tree.children),
+                        .top_logprobs = sampling.top_logprobs.Columns(0, tree.children),
+                        .slots = given.draft_slots.Rows(0, drafts),
+                        .slot_count = static_cast<int32_t>(shared_.known.dims[0]),
+                        .target_ids = buffers_.target_ids,
+                        .depth = number,
+                        .begin = number == 1 ? 0 : tree.Nodes(number - 1),
+                        .moved = moved,
+                        .nodes = buffers_.nodes.Rows(0, drafts),
+                        .beams = buffers_.beams[1 - turn].Rows(0, drafts),
+                        .paths = buffers_.paths[1 - turn].Rows(0, drafts * tree.beams),
+                        .next_beams = buffers_.beams[turn].Rows(0, drafts),
+                        .next_paths = buffers_.paths[turn].Rows(0, drafts * tree.beams),
+                        .ids = buffers_.beam_ids.Rows(0, drafts * tree.beams),
+                        .order = beam_order(drafts),
+                        .first = buffers_.first.Rows(0, drafts)});
 }
 
 Status DraftChain::Take(device::Stream& stream, const StepInputs& given, const ops::Tensor& logits,
@@ -259,7 +372,7 @@ Status DraftChain::Take(device::Stream& stream, const StepInputs& given, const o
 Status DraftChain::Place(device::Stream& stream, const StepInputs& given, int64_t drafts,
                          model::DeviceBatch* batch, model::GroupInputs* group) {
   batch->token_ids = buffers_.ids.Rows(0, drafts);
-  return PlaceAt(stream, given, given.draft_start, drafts, drafts, batch, group);
+  return PlaceAt(stream, given, given.draft_start, drafts, drafts, {}, batch, group);
 }
 
 Status DraftChain::PlaceBlock(device::Stream& stream, const StepInputs& given, int64_t drafts,
@@ -267,12 +380,23 @@ Status DraftChain::PlaceBlock(device::Stream& stream, const StepInputs& given, i
   CHECK(tokens > 0 && tokens <= shared_.block, tokens, " of ", shared_.block);
   batch->token_ids = buffers_.masks.Rows(0, drafts * tokens);
   const ops::Tensor start = RowOf(buffers_.starts, tokens - 1).Rows(0, drafts + 1);
-  return PlaceAt(stream, given, start, drafts, drafts * tokens, batch, group);
+  return PlaceAt(stream, given, start, drafts, drafts * tokens, {}, batch, group);
+}
+
+Status DraftChain::PlaceBeams(device::Stream& stream, const StepInputs& given, int64_t drafts,
+                              int number, model::DeviceBatch* batch, model::GroupInputs* group) {
+  const int64_t tokens = drafts * shared_.tree.beams;
+  batch->token_ids = buffers_.beam_ids.Rows(0, tokens);
+  const size_t turn = static_cast<size_t>(number - 1) % 2;
+  return PlaceAt(stream, given, buffers_.beam_starts.Rows(0, drafts + 1), drafts, tokens,
+                 buffers_.paths[turn].Rows(0, tokens), batch, group);
 }
 
 Status DraftChain::PlaceAt(device::Stream& stream, const StepInputs& given,
                            const ops::Tensor& start, int64_t drafts, int64_t tokens,
-                           model::DeviceBatch* batch, model::GroupInputs* group) {
+                           const ops::Tensor& paths, model::DeviceBatch* batch,
+                           model::GroupInputs* group) {
+  batch->paths = paths;
   batch->positions = buffers_.positions.Rows(0, tokens);
   batch->query_start = start;
   batch->context = buffers_.context.Rows(0, drafts);
@@ -287,6 +411,7 @@ Status DraftChain::PlaceAt(device::Stream& stream, const StepInputs& given,
                          .told_first = buffers_.zeros.Rows(0, drafts),
                          .told = buffers_.zeros.Rows(0, 1),
                          .tables = shared_.table,
+                         .paths = paths,
                          .positions = batch->positions,
                          .context = batch->context,
                          .kv_slots = group->slots,

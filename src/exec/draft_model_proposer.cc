@@ -14,7 +14,7 @@ size_t IdBytes(int64_t tokens) {
 
 size_t DraftModelProposer::DeviceBytes(const files::ModelConfig& config,
                                        const model::ModelOptions& options, int64_t sequences,
-                                       int drawn) {
+                                       int drawn, int depths) {
   const auto ids = static_cast<int64_t>(config.target_ids.size());
   return IdBytes(options.max_tokens) +
          DraftKv::DeviceBytes(model::LayerGroups(config, options).size(), sequences) +
@@ -24,7 +24,10 @@ size_t DraftModelProposer::DeviceBytes(const files::ModelConfig& config,
                                   .guesses = ids > 0 ? ids : config.vocab_size,
                                   .target_ids = config.target_ids.size(),
                                   .drawn = drawn,
-                                  .vocab = config.vocab_size});
+                                  .vocab = config.vocab_size,
+                                  .tree = depths > 0 ? kGuessTree : TreeShape(),
+                                  .tree_depths = depths,
+                                  .tokens = options.max_tokens});
 }
 
 Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(
@@ -32,8 +35,8 @@ Result<std::unique_ptr<DraftModelProposer>> DraftModelProposer::Make(
     std::vector<ops::BindRecord>* records) {
   std::unique_ptr<DraftModelProposer> proposer(new DraftModelProposer(model, std::move(shared)));
   const Shared& given = proposer->shared_;
-  SLUICE_ASSIGN_OR_RETURN(proposer->chain_,
-                          DraftChain::Make(device, given.sequences, given.chain, records));
+  SLUICE_ASSIGN_OR_RETURN(proposer->chain_, DraftChain::Make(device, given.sequences, given.tokens,
+                                                             given.chain, records));
   SLUICE_ASSIGN_OR_RETURN(proposer->resolve_,
                           ops::Bind<ops::ResolveTokens>(device.ops(), {}, records));
   SLUICE_ASSIGN_OR_RETURN(proposer->memory_,
@@ -61,7 +64,10 @@ Status DraftModelProposer::Propose(device::Stream& stream, const StepInputs& giv
 Status DraftModelProposer::Guess(device::Stream& stream, const StepInputs& given,
                                  const model::DeviceBatch& placed, int guesses) {
   model::ForwardContext context = shared_.kv->Context(stream, shared_.workspace);
-  batch_ = placed;
+  followed_ = placed;
+  if (chain_->trees() && !placed.paths.empty())
+    SLUICE_RETURN_IF_ERROR(chain_->Follow(stream, given, placed, &followed_));
+  batch_ = followed_;
   batch_.logits_rows.dims[0] = 0;
   batch_.groups.assign(model_.groups().size(), placed.groups[shared_.kv->followed()]);
   SLUICE_RETURN_IF_ERROR(model_.Forward(context, batch_, {}));
@@ -69,7 +75,7 @@ Status DraftModelProposer::Guess(device::Stream& stream, const StepInputs& given
   if (drafts == 0) return OkStatus();
   ops::Tensor ids = ids_;
   ids.dims[0] = placed.tokens();
-  SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, placed, drafts, ids));
+  SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, followed_, drafts, ids));
   ops::Tensor known = shared_.chain.known;
   known.rank = 1;
   known.dims[0] = shared_.chain.known.size();
@@ -77,11 +83,16 @@ Status DraftModelProposer::Guess(device::Stream& stream, const StepInputs& given
   SLUICE_RETURN_IF_ERROR(resolve_(stream, {given.draft_ids, known}));
   for (int number = 1; number <= guesses; ++number) {
     model::GroupInputs group;
-    SLUICE_RETURN_IF_ERROR(chain_->Place(stream, given, drafts, &batch_, &group));
+    const bool beams = chain_->trees() && number > 1;
+    SLUICE_RETURN_IF_ERROR(beams
+                               ? chain_->PlaceBeams(stream, given, drafts, number, &batch_, &group)
+                               : chain_->Place(stream, given, drafts, &batch_, &group));
     batch_.groups.assign(model_.groups().size(), group);
     if (number == 1) batch_.token_ids = given.draft_ids;
     SLUICE_RETURN_IF_ERROR(model_.Forward(context, batch_, {chain_->logits(drafts, number)}));
-    SLUICE_RETURN_IF_ERROR(chain_->Keep(stream, given, drafts, number, /*moved=*/1));
+    const int moved = beams ? chain_->tree().beams : 1;
+    SLUICE_RETURN_IF_ERROR(chain_->trees() ? chain_->Grow(stream, given, drafts, number, moved)
+                                           : chain_->Keep(stream, given, drafts, number, moved));
   }
   return OkStatus();
 }

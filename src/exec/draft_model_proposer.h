@@ -29,14 +29,17 @@ class DraftModelProposer final : public DeviceProposer {
                                                           std::vector<ops::BindRecord>* records);
   // Device memory that Make takes for `sequences`, of options.max_tokens tokens in a step, and
   // DraftChain::Shared::drawn.
+  // `depths`: DraftChain::Shared::tree_depths, where guesses are trees.
   static size_t DeviceBytes(const files::ModelConfig& config, const model::ModelOptions& options,
-                            int64_t sequences, int drawn = 0);
+                            int64_t sequences, int drawn = 0, int depths = 0);
 
   Status CopyBlocks(device::Stream& stream, std::span<const batch::BlockCopy> copies) override;
   Status Propose(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
                  int guesses, model::LayerObserver* observer) override;
   bool failed() const override { return failed_; }
   sample::Proposals proposals() const override { return chain_->proposals(); }
+  ops::Tensor nodes(int64_t drafts) const override { return chain_->nodes(drafts); }
+  TreeShape tree() const override { return chain_->tree(); }
 
  private:
   DraftModelProposer(const model::Model& model, Shared shared)
@@ -50,7 +53,7 @@ class DraftModelProposer final : public DeviceProposer {
   device::Buffer memory_;  // of ids_
   ops::Tensor ids_;        // I32 [tokens]: what NextTokens gives, unread
   ops::Bound<ops::ResolveTokens> resolve_;
-  model::DeviceBatch batch_;  // of the pass
+  model::DeviceBatch batch_, followed_;  // of the pass; of the step's tokens in a row
   bool failed_ = false;
 };
 

@@ -280,6 +280,7 @@ Status Executor::EnqueueSampling(Flight* flight) {
     }
   }
   if (propose_) SLUICE_RETURN_IF_ERROR(propose_(*stream_, sampler_->lengths(), sampler_->tokens()));
+  SLUICE_RETURN_IF_ERROR(FetchNodes(flight));
   flight->costs.sample += NowMicros() - start;
   flight->costs.cold |= ColdRuns() != cold_before;
   if (expert_counter_) {
@@ -482,6 +483,7 @@ Status Executor::Finish(Flight* flight, batch::StepResult* result) {
   if (status.ok()) {
     sampler_->Collect(plan, flight->rows, result);
     CollectVectors(plan, result);
+    CollectNodes(*flight, result);
     builder_->Settle(flight->batch, *result);
     if (dump_ != nullptr && !plan.tokens.empty())
       dump_->Take(*stream_, plan, hidden_.Rows(0, static_cast<int64_t>(plan.tokens.size())));
@@ -533,7 +535,8 @@ batch::BatchPlan Executor::WarmUpPlan(int index, int first, int tokens) const {
   plan.logits_rows.push_back({.token = tokens - 1});
   for (const batch::KvGroup& group : store_.groups()) {
     batch::GroupTable& table = plan.groups.emplace_back();
-    for (int at = 0; at < first + tokens + guesses_; at += group.kernel_block_tokens) {
+    const int end = first + tokens + guesses_ + info_.draft_spare;
+    for (int at = 0; at < end; at += group.kernel_block_tokens) {
       table.ids.push_back(static_cast<int32_t>(table.ids.size()));
     }
     table.begin = {0, static_cast<int32_t>(table.ids.size())};
@@ -550,7 +553,8 @@ Status Executor::WarmUp() {
   CHECK(unfinished_.empty() && last_step_ == 0, "a warm-up after step ", last_step_);
   const model::ModelOptions& limits = model_.options();
   const int prompt = limits.max_tokens > 1 ? 2 : 1;
-  if (limits.max_model_len < prompt + kWarmUpSteps + guesses_) return OkStatus();
+  const int most = prompt + kWarmUpSteps + guesses_ + info_.draft_spare;
+  if (limits.max_model_len < most) return OkStatus();
   Status status;
   batch::StepResult result;
   for (int index = 0, first = 0; index < kWarmUpSteps && status.ok(); ++index) {

@@ -50,6 +50,8 @@ struct DraftOf {
 
   // Of a head with blocks: tokens of a sequence in the pass that computes one, at most; else 0.
   int block() const { return eagle == nullptr ? 0 : BlockTokens(eagle->form, tokens); }
+  bool trees = false;  // Executor::Options::guess_trees
+  int depths() const { return trees ? tokens : 0; }
   // Of the model or of the head's layers; null: nothing guesses.
   const files::ModelConfig* config() const { return eagle != nullptr ? &eagle->layer : model; }
 };
@@ -80,6 +82,9 @@ class Executor : public StepRunner {
     ActivationDump* dump = nullptr;
     // Moves the experts of the model; it must outlive the executor. Null: they lie in their order.
     ExpertMover* mover = nullptr;
+    // Guesses are trees, which the results of steps bring. REQUIRES: ModelOptions::draft_trees of
+    // the model and of what guesses; one head, at most, is the model's.
+    bool guess_trees = false;
     bool rejects = false;       // drafts are verified by rejection: ops::SampleRow::guess_row
     double drafts_taken = 0.0;  // for load tests: ops::KeepDrawn::Args::taken
     bool time_steps = false;    // fill the times of Totals() where the device has timers
@@ -166,6 +171,8 @@ class Executor : public StepRunner {
     // Staging of these, and behind them of those that come instead; unused where the host's memory
     // is the device's.
     device::Buffer row_logits;
+    // Staging of the nodes that were guessed behind it; unused as row_logits.
+    device::Buffer nodes;
     std::unique_ptr<device::Event> done;
     StepTimer::Marks marks;
     bool counts_experts = false;  // ExpertCounter::Fetch was called for it
@@ -183,6 +190,11 @@ class Executor : public StepRunner {
   Status MakeTables(const InputLimits& limits, std::vector<ops::BindRecord>* records);
   Status MakeVectors(int max_num_seqs);
   void CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const;
+  // Sequences of a plan that get guesses as trees; 0: none does.
+  int64_t GuessedTrees(const batch::BatchPlan& plan) const;
+  // The nodes that were guessed: on the stream, and into the result.
+  Status FetchNodes(Flight* flight);
+  void CollectNodes(const Flight& flight, batch::StepResult* result) const;
   Status MakeProposer(const Options& options);
   Status MakeDump(const Options& options);
   Status MakeHead(const Options& options);

@@ -1,5 +1,7 @@
 #include "exec/head_proposer.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "device/alignment.h"
 
@@ -18,7 +20,11 @@ size_t HeadProposer::Carve(const device::View& view, int64_t width, const Sizes&
     if (view.data != nullptr) buffers->*to = ops::Dense(part, of, dims);
   };
   take(&Buffers::ids, DType::kI32, {sizes.tokens});
-  take(&Buffers::hidden, sizes.dtype, {sizes.sequences, width});
+  take(&Buffers::hidden, sizes.dtype, {sizes.sequences * std::max(1, sizes.tree.beams), width});
+  if (sizes.tree.beams > 0) {
+    take(&Buffers::before, sizes.dtype, {sizes.sequences * sizes.tree.beams, width});
+    take(&Buffers::followed, sizes.read, {sizes.tokens, sizes.read_width});
+  }
   if (sizes.heads == 1) return used;
   take(&Buffers::more_ids, DType::kI32, {sizes.tokens});
   take(&Buffers::every, sizes.dtype, {sizes.tokens, width});
@@ -39,15 +45,26 @@ size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
                                   .target_ids = sizes.target_ids,
                                   .drawn = sizes.drawn,
                                   .vocab = config.vocab_size,
-                                  .block = sizes.block});
+                                  .block = sizes.block,
+                                  .tree = sizes.tree,
+                                  .tree_depths = sizes.tree_depths,
+                                  .tokens = sizes.tokens});
 }
 
 Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device, int64_t width,
                                                          const Sizes& sizes, Shared shared,
                                                          std::vector<ops::BindRecord>* records) {
   std::unique_ptr<HeadProposer> proposer(new HeadProposer(std::move(shared)));
-  SLUICE_ASSIGN_OR_RETURN(proposer->chain_, DraftChain::Make(device, sizes.sequences,
+  SLUICE_ASSIGN_OR_RETURN(proposer->chain_, DraftChain::Make(device, sizes.sequences, sizes.tokens,
                                                              proposer->shared_.chain, records));
+  if (sizes.tree.beams > 0) {
+    const ops::OpTable& table = device.ops();
+    SLUICE_ASSIGN_OR_RETURN(proposer->gather_beams_,
+                            ops::Bind<ops::GatherRows>(table, {sizes.dtype, width}, records));
+    SLUICE_ASSIGN_OR_RETURN(
+        proposer->gather_step_,
+        ops::Bind<ops::GatherRows>(table, {sizes.read, sizes.read_width}, records));
+  }
   const size_t bytes = Carve({}, width, sizes, nullptr);
   SLUICE_ASSIGN_OR_RETURN(proposer->memory_, device.Allocate(bytes, device::MemoryKind::kDevice));
   Carve(proposer->memory_.view(), width, sizes, &proposer->buffers_);
@@ -70,7 +87,37 @@ Status HeadProposer::Guess(device::Stream& stream, const model::DeviceBatch& bat
   if (number < shared_.heads) outputs.every = buffers_.every.Rows(0, batch.tokens());
   SLUICE_RETURN_IF_ERROR(shared_.pass(context, batch, hidden, outputs, number));
   if (drafts == 0) return OkStatus();
+  if (chain_->trees()) return chain_->Grow(stream, given, drafts, number, /*moved=*/0);
   return chain_->Keep(stream, given, drafts, number, /*moved=*/number > shared_.heads ? 1 : 0);
+}
+
+Status HeadProposer::Follow(device::Stream& stream, const StepInputs& given,
+                            const model::DeviceBatch& placed, ops::Tensor* hidden) {
+  if (!chain_->trees() || placed.paths.empty()) {
+    followed_ = placed;
+    return OkStatus();
+  }
+  SLUICE_RETURN_IF_ERROR(chain_->Follow(stream, given, placed, &followed_));
+  const ops::Tensor in_a_row = buffers_.followed.Rows(0, placed.tokens());
+  SLUICE_RETURN_IF_ERROR(gather_step_(stream, {*hidden, chain_->order(placed.tokens()), in_a_row}));
+  *hidden = in_a_row;
+  return OkStatus();
+}
+
+Status HeadProposer::GuessNodes(device::Stream& stream, const StepInputs& given, int64_t drafts,
+                                int number) {
+  SLUICE_RETURN_IF_ERROR(
+      chain_->PlaceBeams(stream, given, drafts, number, &next_pass_, &next_pass_.groups[group()]));
+  const int64_t rows = chain_->Rows(drafts, number);
+  const ops::Tensor before = buffers_.before.Rows(0, rows);
+  const ops::Tensor given_before = buffers_.hidden.Rows(0, chain_->Rows(drafts, number - 1));
+  SLUICE_RETURN_IF_ERROR(gather_beams_(stream, {given_before, chain_->beam_order(drafts), before}));
+  model::ForwardContext context = shared_.context;
+  context.stream = &stream;
+  SLUICE_RETURN_IF_ERROR(
+      shared_.pass(context, next_pass_, before,
+                   {chain_->logits(drafts, number), buffers_.hidden.Rows(0, rows)}, number));
+  return chain_->Grow(stream, given, drafts, number, /*moved=*/chain_->tree().beams);
 }
 
 Status HeadProposer::Propose(device::Stream& stream, const StepInputs& given,
@@ -92,19 +139,23 @@ Status HeadProposer::GuessAll(device::Stream& stream, const StepInputs& given,
                               model::LayerObserver* observer) {
   const int64_t tokens = placed.tokens(), drafts = guesses > 0 ? given.drafting.dims[0] : 0;
   const size_t groups = shared_.kv == nullptr ? placed.groups.size() : shared_.kv->groups();
-  first_pass_ = placed;
+  ops::Tensor hidden = shared_.hidden.Rows(0, tokens);
+  SLUICE_RETURN_IF_ERROR(Follow(stream, given, placed, &hidden));
+  first_pass_ = followed_;
   first_pass_.groups.assign(groups, {});
   first_pass_.groups[group()] = placed.groups[shared_.group];
   first_pass_.token_ids = buffers_.ids.Rows(0, tokens);
   // Where blocks begin with what was drawn, the first pass guesses nothing.
   first_pass_.logits_rows = chain_->rows(shared_.chain.first_number == 0 ? 0 : drafts);
-  SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, placed, drafts, first_pass_.token_ids));
-  SLUICE_RETURN_IF_ERROR(
-      Guess(stream, first_pass_, shared_.hidden.Rows(0, tokens), given, 1, observer));
+  SLUICE_RETURN_IF_ERROR(chain_->Next(stream, given, followed_, drafts, first_pass_.token_ids));
+  SLUICE_RETURN_IF_ERROR(Guess(stream, first_pass_, hidden, given, 1, observer));
   SLUICE_RETURN_IF_ERROR(PassFurtherHeads(stream, given, placed, drafts, guesses, observer));
   if (drafts == 0) return OkStatus();
   next_pass_.groups.assign(groups, {});
   if (shared_.chain.block > 0) return GuessBlock(stream, given, drafts, guesses);
+  for (int number = 2; chain_->trees() && number <= guesses; ++number)
+    SLUICE_RETURN_IF_ERROR(GuessNodes(stream, given, drafts, number));
+  if (chain_->trees()) return OkStatus();
   for (int number = shared_.heads + 1; number <= guesses; ++number) {
     SLUICE_RETURN_IF_ERROR(
         chain_->Place(stream, given, drafts, &next_pass_, &next_pass_.groups[group()]));

@@ -49,6 +49,10 @@ class HeadProposer final : public DeviceProposer {
     int drawn = 0;              // DraftChain::Shared::drawn
     int block = 0;              // DraftChain::Shared::block
     int heads = 1;
+    TreeShape tree = {};  // DraftChain::Shared::tree, and tree_depths
+    int tree_depths = 0;
+    int64_t read_width = 0;    // of Shared::hidden, where there are trees
+    DType read = DType::kF32;  // its type
   };
   // `width` of what a pass gives.
   static Result<std::unique_ptr<HeadProposer>> Make(device::Device& device, int64_t width,
@@ -64,6 +68,8 @@ class HeadProposer final : public DeviceProposer {
                  int guesses, model::LayerObserver* observer) override;
   bool failed() const override { return failed_; }
   sample::Proposals proposals() const override { return chain_->proposals(); }
+  ops::Tensor nodes(int64_t drafts) const override { return chain_->nodes(drafts); }
+  TreeShape tree() const override { return chain_->tree(); }
 
  private:
   // Tensors of Sizes in memory_; those of a call are their beginnings.
@@ -73,6 +79,8 @@ class HeadProposer final : public DeviceProposer {
     // Of several heads: what one gives for every token, [tokens, width], and, in turns with that
     // and with `ids`, what the next one reads.
     ops::Tensor every, more_every, more_ids;
+    // Of trees: what a pass over beams reads, as `hidden`, and the first pass, as Shared::hidden.
+    ops::Tensor before, followed;
   };
   static size_t Carve(const device::View& view, int64_t width, const Sizes& sizes,
                       Buffers* buffers);
@@ -82,6 +90,11 @@ class HeadProposer final : public DeviceProposer {
   // One pass, and its guesses to their slots.
   Status Guess(device::Stream& stream, const model::DeviceBatch& batch, const ops::Tensor& hidden,
                const StepInputs& given, int number, model::LayerObserver* observer);
+  // Where drafts may be trees: what the first pass reads of a step, in first_pass_ and *hidden.
+  Status Follow(device::Stream& stream, const StepInputs& given, const model::DeviceBatch& placed,
+                ops::Tensor* hidden);
+  // The pass over the beams before nodes of depth `number`, and these nodes.
+  Status GuessNodes(device::Stream& stream, const StepInputs& given, int64_t drafts, int number);
   // The pass that gives all guesses behind the first.
   Status GuessBlock(device::Stream& stream, const StepInputs& given, int64_t drafts, int guesses);
   // The passes of all heads but the first over the step's tokens, in first_pass_; `drafts` of them
@@ -96,7 +109,8 @@ class HeadProposer final : public DeviceProposer {
   std::unique_ptr<DraftChain> chain_;
   device::Buffer memory_;
   Buffers buffers_;
-  model::DeviceBatch first_pass_, next_pass_;  // of the call
+  model::DeviceBatch first_pass_, next_pass_, followed_;    // of the call
+  ops::Bound<ops::GatherRows> gather_beams_, gather_step_;  // of trees
   bool failed_ = false;
 };
 

@@ -166,7 +166,7 @@ bool InputBuilder::CheckTree(const batch::BatchPlan& plan, size_t index, Status*
   const batch::PlanEntry& entry = plan.entries[index];
   if (entry.tree < 0) return true;
   const int64_t drafts = int64_t{entry.logits_count} - 1;
-  bool good = limits_.trees && drafts > 0 && !entry.masked && entry.guesses == 0 &&
+  bool good = limits_.trees && drafts > 0 && !entry.masked &&
               entry.tree + drafts <= static_cast<int64_t>(plan.parents.size()) &&
               batch::IsTree(batch::ParentsOf(plan, entry));
   const int32_t end = entry.token_begin + entry.query_tokens;

@@ -161,10 +161,38 @@ std::string AutomaticDrafts(const files::ModelFiles& files, const device::Device
   return device.facts().runs_beside_host || states ? "none" : "suffix";
 }
 
-// Drafts are trees where a proposer finds two ways and each token is drawn as without them.
-bool WantsTrees(const EngineOptions& options) {
-  return options.speculate_tree && options.speculate == "suffix" &&
-         options.speculate_verify == "exact";
+// What the runner guesses is a tree where it is asked for.
+bool GuessesTrees(const EngineOptions& options) {
+  return options.speculate_tree && options.speculate != "suffix" && options.speculate != "ngram" &&
+         options.speculate != "none";
+}
+
+// The same of what finds two ways on the host.
+bool FindsTrees(const EngineOptions& options) {
+  return options.speculate_tree && options.speculate == "suffix";
+}
+
+// Why drafts are chains where trees are asked for; empty: they are trees.
+std::string WhyNoTrees(const files::ModelFiles& files, const device::Device& device,
+                       const model::ModelOptions& options, const DraftOf& draft, int sequences) {
+  if (!model::TakesDraftTrees(files.config, device, options))
+    return "not all attention of the model takes trees";
+  if (draft.config() != nullptr && draft.block() == 0 &&
+      !model::TakesDraftTrees(*draft.config(), device, draft.options)) {
+    return "not all attention of what makes the drafts takes trees";
+  }
+  int64_t guesses = files.config.vocab_size;
+  if (draft.eagle != nullptr) guesses = draft.eagle->draft_vocab_size;
+  if (draft.model != nullptr && !draft.model->target_ids.empty())
+    guesses = static_cast<int64_t>(draft.model->target_ids.size());
+  if (guesses < kGuessTree.children)
+    return StrCat("there are only ", guesses, " tokens that can be guessed");
+  if (options.mtp_heads > 1) return "each of several heads guesses the token of its own place";
+  const int64_t rows = int64_t{sequences} * kGuessTree.beams;
+  if (options.max_logits_rows < rows)
+    return StrCat("a pass has ", rows, " rows of logits for ", sequences, " sequences, and there ",
+                  "is room for ", options.max_logits_rows);
+  return "";
 }
 
 Status CheckHead(const files::ModelFiles& files, const EngineOptions& options) {
@@ -267,7 +295,7 @@ Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& 
   SLUICE_ASSIGN_OR_RETURN(planned.options, ModelOptionsFor(files, *device_, options));
   SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
   planned.options.draft_trees =
-      WantsTrees(options) && model::TakesDraftTrees(files.config, *device_, planned.options);
+      FindsTrees(options) && model::TakesDraftTrees(files.config, *device_, planned.options);
   planned.options.mtp_heads = DraftsByHead(options) ? HeadsUsed(files.config, options) : 0;
   if (options.fake_balance_experts) {
     if (files.config.experts.count == 0) {
@@ -292,6 +320,20 @@ Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& 
         "max-batch-tokens");
   }
   SLUICE_ASSIGN_OR_RETURN(planned.draft, PlanDraft(draft, files, *device_, options));
+  if (GuessesTrees(options)) {
+    DraftOf& guesses = planned.draft.of;
+    const std::string why =
+        WhyNoTrees(files, *device_, planned.options, guesses, options.max_num_seqs);
+    if (!why.empty()) LogInfo("drafts are chains, no trees: ", why);
+    planned.options.draft_trees = guesses.trees = why.empty();
+    if (guesses.trees) guesses.drawn = 0;  // which node is taken must not depend on a lot
+    guesses.options.draft_trees = guesses.trees && guesses.block() == 0;
+    const int64_t rows = int64_t{options.max_num_seqs} * kGuessTree.beams;
+    if (guesses.trees && guesses.block() == 0) {
+      guesses.options.max_logits_rows = std::max(guesses.options.max_logits_rows, rows);
+      guesses.options.max_tokens = std::max(guesses.options.max_tokens, rows);
+    }
+  }
   return planned;
 }
 
@@ -447,6 +489,7 @@ Status LocalRunner::MakeExecutor(const EngineOptions& options) {
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
   SLUICE_ASSIGN_OR_RETURN(Executor::Options wanted, ExecutorOptions(options));
+  wanted.guess_trees = GuessesTrees(options) && model_->options().draft_trees;
   if (!memory_.draft_groups.empty()) {
     SLUICE_ASSIGN_OR_RETURN(draft_store_, kvstore::KvStore::Make(*device_, memory_.draft_groups));
     wanted.draft_model = draft_model_.get();

@@ -122,10 +122,15 @@ InputMemoryBytes InputMemory(std::span<const batch::KvGroup> groups, const Input
   return bytes;
 }
 
+// Guesses are drawn, by their probabilities.
+bool Draws(const Executor::Options& options) { return options.rejects && !options.guess_trees; }
+
 // The block of a head of DFlash's form begins with the token that was drawn, so its last mask token
 // stands where the last guess would.
 int DraftSpare(const Executor::Options& options) {
   const model::EagleHead* const head = options.eagle_head;
+  const bool blocks = head != nullptr && BlockTokens(head->config().form, options.draft_tokens) > 0;
+  if (options.guess_trees && !blocks) return kGuessTree.Spare(options.draft_tokens);
   return head != nullptr && head->config().form == files::EagleForm::kDiffusion ? 1 : 0;
 }
 
@@ -217,7 +222,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
   std::unique_ptr<Executor> executor(new Executor(device, model, store));
   const model::ModelOptions& options = model.options();
   const bool beside = wanted.draft_model != nullptr || wanted.eagle_head != nullptr;
-  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs, beside, wanted.rejects);
+  InputLimits limits = LimitsOf(model.config(), options, max_num_seqs, beside, Draws(wanted));
   if (limits.guesses > 0 || wanted.propose != nullptr) limits.guesses = wanted.draft_tokens;
   executor->guesses_ = limits.guesses;
   if (device.facts().device_memory) limits.behind = SamplingBytes(limits.logits_rows);
@@ -272,6 +277,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .vocab_size = model.vocab_size(),
                      .no_filtered = executor->sampler_->filtering().message(),
                      .draft_trees = limits.trees,
+                     .guess_trees = wanted.guess_trees && limits.guesses > 0,
                      .counted_slots = executor->sampler_->counted_slots(),
                      .draft_spare = DraftSpare(wanted),
                      .expert_groups = model.config().experts.groups};

@@ -107,7 +107,10 @@ struct RunnerInfo {
   // Why no sequence may ask for Distribution::kFiltered; empty: they may.
   std::string no_filtered;
   bool draft_trees = false;  // PlanEntry::tree may be set
-  int counted_slots = 0;     // slots below this may have steps with penalties in flight at once
+  // What the runner guesses comes with the results of steps, as trees (ResultEntry::guess_begin),
+  // and plans never name it: the host chooses which nodes become drafts.
+  bool guess_trees = false;
+  int counted_slots = 0;  // slots below this may have steps with penalties in flight at once
   // Positions that the runner writes KV of behind those of its guesses, while it guesses.
   int draft_spare = 0;
   int expert_groups = 1;  // of each layer's experts, as the router has them

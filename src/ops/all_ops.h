@@ -12,6 +12,7 @@
 #include "ops/gate.h"
 #include "ops/group_quant.h"
 #include "ops/grouped_linear.h"
+#include "ops/guess_trees.h"
 #include "ops/index_scores.h"
 #include "ops/latent_attention.h"
 #include "ops/linear.h"
@@ -44,6 +45,6 @@ using AllOps =
            CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate,
            SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams, LevelStreams,
            ShortConv, GatedDelta, Ssd, SelectiveScan, Pool, PlaceTokens, Sample, SetCounts,
-           ResolveRows, KeepDrawn, NextTokens, KeepGuesses>;
+           ResolveRows, KeepDrawn, NextTokens, KeepGuesses, FollowTrees, GrowTrees>;
 
 }  // namespace sluice::ops

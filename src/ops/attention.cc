@@ -37,16 +37,15 @@ int BiasBucket(int buckets, int64_t distance) {
 namespace {
 
 // What is wrong with a row's part of Args::paths, or nothing. The row has this place in its
-// sequence, whose first one stands at position `first`; `had`: the row before had a path.
-std::string PathError(const int32_t* path, int64_t place, int64_t first, bool had) {
+// sequence; `had`: the row before had a path.
+std::string PathError(const int32_t* path, int64_t place, bool had) {
   const int32_t count = path[0];
   if (count < 0 || count >= kPathNumbers) return StrCat("has ", count, " positions elsewhere");
   if (count == 0) return had ? "comes behind one that is aside of it" : "";
   const int64_t position = place - AsideOf(path);
-  if (position < first) return StrCat("stands at ", position, ", before position ", first);
   for (int32_t i = 1; i <= count; ++i) {
     const int64_t at = position - count + i;
-    if (at < first || path[i] < 0 || at + path[i] > place)
+    if (at < 0 || path[i] < 0 || at + path[i] > place)
       return StrCat("looks for position ", at, " ", path[i], " places behind it");
   }
   return "";
@@ -119,8 +118,7 @@ Status CheckIndices(const Attention::Desc& desc, const Attention::Args& args) {
     for (int64_t t = start[s]; t < start[s + 1] && !args.paths.empty(); ++t) {
       const int32_t* const path = PathOf(args.paths, t);
       const bool had = t > start[s] && PathOf(args.paths, t - 1)[0] > 0;
-      const std::string error =
-          PathError(path, context[s] - (start[s + 1] - t), context[s] - count, had);
+      const std::string error = PathError(path, context[s] - (start[s + 1] - t), had);
       if (!error.empty()) return bad("row ", t, " of paths ", error);
     }
     const int64_t first = FirstVisible(desc, context[s] - count);

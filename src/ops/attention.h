@@ -69,7 +69,7 @@ struct Attention {
     // how many of the last positions that it sees, its own included, lie elsewhere; then for each
     // of these, ascending, how far behind its place that is. The last number is so how much less
     // the row's position is than its place. Rows that have any come behind the others of their
-    // sequence, and stand at or behind the first row's position.
+    // sequence. What they see elsewhere may have been written by earlier calls.
     Tensor paths;
     Tensor out;  // [tokens, q_heads * head_dim]; may not overlap q
     // I32 [AttentionPlanNumbers(sequences)] or empty: what an implementation makes of query_start

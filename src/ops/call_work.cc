@@ -230,6 +230,7 @@ inline constexpr bool kCounted =
     !std::is_same_v<Op, PlaceTokens> && !std::is_same_v<Op, SetCounts> &&
     !std::is_same_v<Op, ResolveRows> && !std::is_same_v<Op, KeepDrawn> &&
     !std::is_same_v<Op, NextTokens> && !std::is_same_v<Op, KeepGuesses> &&
+    !std::is_same_v<Op, FollowTrees> && !std::is_same_v<Op, GrowTrees> &&
     !std::is_same_v<Op, ResolveTokens> && !std::is_same_v<Op, TopK>;
 
 Need NeedOf(const Sample::Desc&, const Sample::Args& args, const StepSizes&) {

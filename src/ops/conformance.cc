@@ -235,6 +235,8 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<PlaceTokens>{&RefPlaceTokensSupports, &RefPlaceTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<NextTokens>{&RefNextTokensSupports, &RefNextTokens}));
   SLUICE_RETURN_IF_ERROR(run(Reference<KeepGuesses>{&RefKeepGuessesSupports, &RefKeepGuesses}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<FollowTrees>{&RefFollowTreesSupports, &RefFollowTrees}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<GrowTrees>{&RefGrowTreesSupports, &RefGrowTrees}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Sample>{&RefSampleSupports, &RefSample}));
   SLUICE_RETURN_IF_ERROR(run(Reference<SetCounts>{&RefSetCountsSupports, &RefSetCounts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<ResolveRows>{&RefResolveRowsSupports, &RefResolveRows}));

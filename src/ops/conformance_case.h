@@ -174,5 +174,7 @@ ConformanceCase<ResolveRows> MakeCase(const ResolveRows&, int number, TestNoise&
 ConformanceCase<KeepDrawn> MakeCase(const KeepDrawn&, int number, TestNoise& noise);
 ConformanceCase<NextTokens> MakeCase(const NextTokens&, int number, TestNoise& noise);
 ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise& noise);
+ConformanceCase<FollowTrees> MakeCase(const FollowTrees&, int number, TestNoise& noise);
+ConformanceCase<GrowTrees> MakeCase(const GrowTrees&, int number, TestNoise& noise);
 
 }  // namespace sluice::ops

@@ -12,6 +12,8 @@
 #include <numeric>
 #include <random>
 
+#include "ops/attention.h"
+#include "ops/guess_trees.h"
 #include "ops/op_fixture.h"
 #include "ops/token_counts.h"
 
@@ -205,6 +207,53 @@ class Rejection : public OpTest {
     return outputs;
   }
 
+  // By sequence the rows that its answer went along, as FollowTrees finds them, in a step of trees
+  // with these parents and tokens, the root's first.
+  std::map<int, std::vector<int>> Went(std::span<const int32_t> parents,
+                                       std::span<const int32_t> tree,
+                                       std::vector<SampleOutput>* outputs) {
+    const auto rows = static_cast<int32_t>(tree.size()), tokens = kSequences * rows;
+    std::vector<int32_t> ids, start, positions, paths(tokens * kPathNumbers), all(tokens);
+    std::vector<int32_t> slots(kSequences), lengths(kSequences), known(kSequences);
+    std::iota(all.begin(), all.end(), 0);
+    std::iota(slots.begin(), slots.end(), 0);
+    for (int i = 0; i < kSequences; ++i) {
+      start.push_back(i * rows);
+      ids.insert(ids.end(), tree.begin(), tree.end());
+      int32_t* const path = paths.data() + int64_t{i} * rows * kPathNumbers;
+      WritePaths(parents, path);
+      for (int32_t row = 0; row < rows; ++row) {
+        const int32_t* const its = path + row * kPathNumbers;
+        positions.push_back(100 + row - (its[0] > 0 ? AsideOf(its) : 0));
+      }
+    }
+    start.push_back(tokens);
+    std::vector<int32_t> order(tokens), followed(tokens), places(tokens);
+    const auto ints = [](std::vector<int32_t>& values) {
+      return TensorOf(values, DType::kI32, {static_cast<int64_t>(values.size())});
+    };
+    EXPECT_TRUE(Run<FollowTrees>({}, {.token_ids = ints(ids),
+                                      .query_start = ints(start),
+                                      .positions = ints(positions),
+                                      .slots = ints(slots),
+                                      .paths = TensorOf(paths, DType::kI32, {tokens, kPathNumbers}),
+                                      .logits_rows = ints(all),
+                                      .outputs = TensorOf(*outputs, DType::kU8,
+                                                          {tokens, int64_t{sizeof(SampleOutput)}}),
+                                      .lengths = ints(lengths),
+                                      .known = TensorOf(known, DType::kI32, {kSequences, 1}),
+                                      .order = ints(order),
+                                      .ids = ints(followed),
+                                      .places = ints(places)})
+                    .ok());
+    std::map<int, std::vector<int>> went;
+    for (int i = 0; i < kSequences; ++i) {
+      const int kept = lengths[i] - 100;  // the root stands at 100
+      for (int row = 0; row < kept; ++row) went[i].push_back(order[i * rows + row] - i * rows);
+    }
+    return went;
+  }
+
   void Verify(Chains& chains, int64_t first, Seen* seen) {
     const Setting& s = chains.setting;
     std::vector<int> states(kSequences);
@@ -270,6 +319,76 @@ TEST_P(Rejection, KeepsTheDistributionInEverySetting) {
     ChiSquare all;
     for (const auto& [state, counts] : seen.behind) all.Add(counts, chains.Expected(state));
     EXPECT_GT(all.Probability(), 0.001) << all.sum << " of " << all.freedom;
+  }
+}
+
+// Trees of a head hold what it finds likeliest, whatever its distribution is, and which nodes they
+// have depends on nothing that is drawn. A row draws by the model's whole distribution, and goes on
+// at the draft that this is: the second of two is met as often as where the first one was refused.
+TEST_P(Rejection, TreesKeepTheDistributionInEverySetting) {
+  constexpr int kRows = 5;  // a root, two behind it, and one behind each of these
+  const std::vector<int32_t> parents = {0, 1, 0, 3};
+  for (const Setting& setting : Settings()) {
+    SCOPED_TRACE(setting.number);
+    Chains chains(setting);
+    const Setting& s = chains.setting;
+    const auto likeliest = [&](int state, int place) {
+      std::vector<int> order(static_cast<size_t>(chains.guesses));
+      std::iota(order.begin(), order.end(), 0);
+      const std::vector<float>& q = chains.draft[state];
+      std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return q[a] > q[b]; });
+      // A head of one token has that one twice, and its second node is never gone along.
+      return chains.IdOf(order[std::min<size_t>(place, order.size() - 1)]);
+    };
+    std::array<int32_t, kRows> ids = {0, likeliest(0, 0), 0, likeliest(0, 1), 0};
+    ids[2] = likeliest(Chains::StateBehind(ids[1]), 0);
+    ids[4] = likeliest(Chains::StateBehind(ids[3]), 0);
+    std::array<int, kRows> states = {};
+    for (int i = 1; i < kRows; ++i) states[i] = Chains::StateBehind(ids[i]);
+    Seen seen;
+    int64_t aside = 0;
+    for (int batch = 0; batch < kBatches; ++batch) {
+      std::vector<float> logits;
+      std::vector<SampleRow> rows;
+      for (int i = 0; i < kSequences; ++i) {
+        for (int row = 0; row < kRows; ++row) {
+          const std::vector<float>& p = chains.target[states[row]];
+          logits.insert(logits.end(), p.begin(), p.end());
+          const int depth = row == 0 ? 0 : 1 + (row % 2 == 0 ? 1 : 0);
+          rows.push_back({.temperature = s.temperature,
+                          .top_k = s.top_k,
+                          .top_p = s.top_p,
+                          .min_p = s.min_p,
+                          .seed = 9,
+                          .position = (int64_t{batch} * kSequences + i) * 3 + depth,
+                          .edit_count = static_cast<int32_t>(chains.edits.size()),
+                          .mask_row = chains.mask.empty() ? -1 : 0});
+        }
+      }
+      Sample::Args args;
+      if (!chains.edits.empty())
+        args.edits = TensorOf(chains.edits, DType::kU8,
+                              {static_cast<int64_t>(chains.edits.size()), sizeof(LogitEdit)});
+      if (!chains.mask.empty())
+        args.masks = TensorOf(chains.mask, DType::kI32, {1, (s.vocab + 31) / 32});
+      std::vector<SampleOutput> outputs = Sampled(s.vocab, logits, rows, args);
+      for (const auto& [sequence, went] : Went(parents, ids, &outputs)) {
+        for (const int row : went) {
+          std::vector<int64_t>& counts = seen.behind[states[row]];
+          counts.resize(s.vocab);
+          ++counts[outputs[static_cast<size_t>(sequence) * kRows + row].token];
+          aside += row >= 3 ? 1 : 0;
+        }
+        ++seen.rows;
+        seen.accepted += went.size() > 1 ? 1 : 0;
+      }
+    }
+    ChiSquare all;
+    for (const auto& [state, counts] : seen.behind) all.Add(counts, chains.Expected(state));
+    EXPECT_GT(all.Probability(), 0.001) << all.sum << " of " << all.freedom;
+    if (ids[3] != ids[1] && chains.Expected(0)[ids[3]] > 0.01) {
+      EXPECT_GT(aside, 0) << "the test shows nothing";
+    }
   }
 }
 

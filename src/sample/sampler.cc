@@ -224,7 +224,10 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     // Which rows of a tree count is found when they are collected, and nothing of it is kept on the
     // device: the sequence waits for that, and tells what it goes on from.
     if (!tree) row.slot = entry.slot, row.drafts = drafts;
-    if (row.target != -1) row.guess_row = GuessRow(entry.slot, row.target);
+    // A tree's drafts are sure of themselves. Refused one after the other, each leaves the
+    // distribution without it, so that which of them counts, or what is drawn instead, is what the
+    // whole distribution draws: the row does that, and its draft is compared.
+    if (row.target != -1 && !tree) row.guess_row = GuessRow(entry.slot, row.target);
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
     step->logprobs_ |= params.top_logprobs >= 0;
@@ -375,6 +378,7 @@ void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t dist
 
 Status Sampler::SampleAndKeep(device::Stream& stream, const ops::Bound<ops::Sample>& sample,
                               bool resolves, const ops::Sample::Args& args) const {
+  last_outputs_ = args.outputs;
   if (resolves) SLUICE_RETURN_IF_ERROR(resolve_rows_(stream, {args.rows, lengths_, tokens_}));
   SLUICE_RETURN_IF_ERROR(sample(stream, args));
   return keep_(stream,
@@ -383,6 +387,7 @@ Status Sampler::SampleAndKeep(device::Stream& stream, const ops::Bound<ops::Samp
 
 Status Sampler::Run(device::Stream& stream, const ops::Tensor& logits, Step* step) {
   const int64_t rows = step->ran_rows_;
+  last_outputs_ = {};
   if (rows == 0) return OkStatus();
   const size_t bytes = LayoutOf(rows, step->distribution_rows_).bytes;
   if (step->filters_) SLUICE_RETURN_IF_ERROR(filtering_);

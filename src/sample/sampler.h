@@ -116,6 +116,9 @@ class Sampler {
   // of what follows it.
   const ops::Tensor& lengths() const { return lengths_; }
   const ops::Tensor& tokens() const { return tokens_; }
+  // U8 [rows, sizeof(SampleOutput)] of the step whose sampling was put on the stream last; empty
+  // where it had no rows.
+  const ops::Tensor& outputs() const { return last_outputs_; }
   // Of whoever writes the guesses among tokens(), where drafts are verified by rejection: what it
   // draws them from, to be called once; and, for each step, by what rows it draws the guesses of
   // the sequences that guess, in the order of the plan, with padding behind them (U8 [drafts,
@@ -212,6 +215,7 @@ class Sampler {
   device::Buffer device_inputs_, large_outputs_, large_masks_;
   device::Buffer device_masks_;    // of MaskRows rows; graphs read it
   device::Buffer device_outputs_;  // stays where it is: graphs write to it
+  mutable ops::Tensor last_outputs_;
 };
 
 }  // namespace sluice::sample

@@ -243,5 +243,32 @@ TEST_F(DeviceDrafts, AChunkTellsTheTokenBehindIt) {
   }
 }
 
+TEST_F(DeviceDrafts, ThoseBehindAFirstTokenAreLimitedByThemselves) {
+  StartDrafting();
+  s->LimitFirstDrafts(1);
+  Add(Drafting(1));
+  const BatchPlan prompt = Plan();
+  EXPECT_EQ(prompt.guesses, 1);
+  const BatchPlan second = Plan();  // its first token is not known yet
+  EXPECT_EQ(QueryTokens(second, 0), (Tokens{kLastDrawn, batch::KnownToken(1)}));
+  EXPECT_EQ(second.guesses, 1);
+  Commit(Answer(prompt));
+  EXPECT_EQ(Plan().guesses, 2);
+}
+
+TEST_F(DeviceDrafts, NoneBehindAFirstTokenIsAStepWithoutGuesses) {
+  StartDrafting();
+  s->LimitFirstDrafts(-1);
+  Add(Drafting(1));
+  const BatchPlan prompt = Plan();
+  EXPECT_EQ(prompt.guesses, -1);
+  EXPECT_EQ(prompt.entries[0].guesses, 0);
+  Commit(Answer(prompt));
+  EXPECT_EQ(Plan().guesses, 2) << "it has not been given up";
+  s->LimitFirstDrafts(0);
+  Add(Drafting(2));
+  EXPECT_GE(Plan().guesses, 0) << "the tokens are taken note of";
+}
+
 }  // namespace
 }  // namespace sluice::schedule

@@ -136,5 +136,28 @@ TEST_F(DraftTrees, TheFirstBranchIsTakenWhereNoTreeCanBe) {
   EXPECT_EQ(QueryTokens(Plan(), 0), (Tokens{50, 60, 61, 62})) << "without draft_trees";
 }
 
+// What is guessed comes with the results, and is attached as a tree.
+TEST_F(DraftTrees, WhoseGuessesAreReadWaitsForThem) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 6;
+  options.draft_trees = options.reads_guesses = true;
+  Start(options, Blocks(16));
+  SequenceSpec spec = Spec(1, Count(3), 20);
+  spec.device_drafts = 6;
+  Add(spec);
+  const BatchPlan prompt = Plan();
+  EXPECT_EQ(prompt.guesses, 6);
+  EXPECT_THAT(Plan().entries, IsEmpty()) << "its guesses are not known";
+  Commit(Answer(prompt, 50));
+  Commit(StepResult{.step = prompt.step + 1});
+  ASSERT_TRUE(s->AttachDrafts(1, kTree, false, kParents));
+  s->LimitDrafts(1, 0);
+  const BatchPlan verify = Plan();
+  EXPECT_EQ(QueryTokens(verify, 0), (Tokens{50, 60, 61, 62, 63, 70, 71}));
+  EXPECT_EQ(verify.entries[0].tree, 0);
+  EXPECT_EQ(verify.entries[0].guesses, 0);
+  EXPECT_THAT(Plan().entries, IsEmpty()) << "what it goes on from is not known";
+}
+
 }  // namespace
 }  // namespace sluice::schedule

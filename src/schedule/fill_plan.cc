@@ -139,7 +139,7 @@ void Scheduler::AppendEntry(const Scheduled& scheduled, batch::BatchPlan* plan) 
   entry.guesses = scheduled.guesses;
   if (IsGuessed(sequence)) plan->guesses = std::max(plan->guesses, 0);
   if (entry.guesses > 0)
-    plan->guesses = std::max(plan->guesses, std::min(sequence.worthy_drafts, entry.guesses));
+    plan->guesses = std::max(plan->guesses, std::min(WorthyDrafts(sequence), entry.guesses));
   if (const int32_t end = first + scheduled.query; !booked.samples)
     entry.next_token = end < known ? sequence.tokens[end] : 0;
   sequence.planned += scheduled.query;

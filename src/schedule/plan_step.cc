@@ -11,8 +11,15 @@ namespace sluice::schedule {
 // they have, is decided by the tokens before them, so those must be known here. Where there are
 // states, so must the position: a step ends at a border between their blocks.
 bool Scheduler::IsGuessed(const Sequence& sequence) const {
-  return sequence.spec.device_drafts > 0 && !sequence.spec.masked && !sequence.no_overlap &&
-         !HasStates();
+  const bool begun = first_drafts_ >= 0 || sequence.drawn() > 0;
+  return begun && sequence.spec.device_drafts > 0 && !sequence.spec.masked &&
+         !sequence.no_overlap && !HasStates();
+}
+
+// Guesses of the runner behind the next step of the sequence that are worth it.
+int32_t Scheduler::WorthyDrafts(const Sequence& sequence) const {
+  return sequence.drawn() == 0 ? std::min(sequence.worthy_drafts, first_drafts_)
+                               : sequence.worthy_drafts;
 }
 
 // Drafts of a step behind others of the sequence, at most.
@@ -25,7 +32,7 @@ int32_t Scheduler::DeviceDrafts(const Sequence& sequence, int32_t drawn) const {
 // drawn and all but the last of them may have KV, and nobody gives up a block for it.
 int32_t Scheduler::RoomForGuesses(Sequence* sequence, int32_t end) {
   const int32_t guesses = DeviceDrafts(*sequence, sequence->drawn() + sequence->unknown_tokens + 1);
-  if (guesses == 0 || sequence->worthy_drafts == 0) return 0;
+  if (guesses == 0 || WorthyDrafts(*sequence) <= 0) return 0;
   if (end < sequence->length() || sequence->done_drawing()) return 0;
   const int32_t most = end + guesses + options_.draft_spare;
   if (most > options_.max_model_len || !kv_.Grow(&sequence->kv, most)) return 0;
@@ -39,6 +46,10 @@ bool Scheduler::Plannable(const Sequence& sequence) const {
   const bool decodes = sequence.uncomputed() == 1 + sequence.aside || sequence.fork_parent != 0;
   if (sequence.waits_turn || (sequence.client->sits_out && !decodes)) return false;
   if (sequence.in_flight > 0 && (sequence.awaits_commit || sequence.no_overlap)) return false;
+  if (sequence.in_flight > 0 && options_.reads_guesses &&
+      (sequence.guessed > 0 || sequence.unsure > 0)) {
+    return false;
+  }
   if (sequence.unsure > 0 && DeviceDrafts(sequence, sequence.drawn()) == 0) return false;
   return sequence.spec.max_tokens == 0 || !sequence.done_drawing();
 }
@@ -144,10 +155,11 @@ void Scheduler::ScheduleDecode(Sequence* sequence, Budget* budget) {
   auto drafts = static_cast<int32_t>(sequence->drafts.size());
   // A sequence has no more rows in a step than with as many drafts as it may have.
   drafts = again < sequence->aside ? 0 : std::min(drafts, options_.max_draft_tokens - again);
-  const bool known = drafts == 0 && sequence->drawn_in_slot && sequence->guessed > 0;
+  const bool known =
+      drafts == 0 && !options_.reads_guesses && sequence->drawn_in_slot && sequence->guessed > 0;
   if (known) {
     drafts = std::min(
-        {DeviceDrafts(*sequence, sequence->drawn()), sequence->guessed, sequence->worthy_drafts});
+        {DeviceDrafts(*sequence, sequence->drawn()), sequence->guessed, WorthyDrafts(*sequence)});
   }
   if (drafts == 0 && kv_.HasRoom(sequence->kv, length)) {
     budget->tokens -= again;

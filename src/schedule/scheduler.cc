@@ -249,8 +249,8 @@ bool Scheduler::AttachDrafts(SequenceId id, std::span<const int32_t> drafts, boo
   size_t count = std::min<size_t>(drafts.size(), options_.max_draft_tokens - spared);
   const auto branch = static_cast<size_t>(batch::FirstBranch(parents));
   // Where the runner guesses, too, steps go on from what the one before has drawn, wherever it is.
-  const bool trees = options_.draft_trees && !sequence.spec.masked &&
-                     sequence.spec.device_drafts == 0 && !HasStates();
+  const bool goes_on = sequence.spec.device_drafts > 0 && !options_.reads_guesses;
+  const bool trees = options_.draft_trees && !sequence.spec.masked && !goes_on && !HasStates();
   if (!parents.empty() && !trees) count = std::min(count, branch);
   sequence.drafts.assign(drafts.begin(), drafts.begin() + static_cast<int64_t>(count));
   sequence.parents.clear();

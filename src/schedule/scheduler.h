@@ -47,7 +47,10 @@ struct SchedulerOptions {
                                     // steps of such a sequence overlap
   int32_t max_model_len = 4096;     // prompt and answer
   bool draft_trees = false;         // the runner verifies them; else their first branch counts
-  int32_t queue_limit = 1024;       // sequences that wait for their first admission
+  // What the runner guesses comes with the results of steps, and what of it is verified is attached
+  // by whoever reads these: the next plan of a sequence that guesses waits for its commit.
+  bool reads_guesses = false;
+  int32_t queue_limit = 1024;  // sequences that wait for their first admission
   bool prefix_cache = true;
   std::string policy = "fcfs";
 };
@@ -140,6 +143,9 @@ class Scheduler {
   // Of a sequence whose drafts the runner guesses, no more than `count` are guessed and verified
   // from the next plan on, until this is called again; below 0, none ever.
   void LimitDrafts(SequenceId id, int32_t count);
+  // The same of all sequences whose first token is not known yet, until it is, from the next plan
+  // on; below 0 they are computed meanwhile as if nothing were guessed for them.
+  void LimitFirstDrafts(int32_t count) { first_drafts_ = count; }
   // SequenceSpec::masked from the next plan on. The runner guesses nothing for it any more, and of
   // its drafts one chain stays. Unknown sequences are ignored.
   void Mask(SequenceId id);
@@ -254,6 +260,7 @@ class Scheduler {
   void ScheduleDecode(Sequence* sequence, Budget* budget);
   void SchedulePrefill(Sequence* sequence, Budget* budget);
   bool IsGuessed(const Sequence& sequence) const;
+  int32_t WorthyDrafts(const Sequence& sequence) const;
   int32_t DeviceDrafts(const Sequence& sequence, int32_t drawn) const;
   int32_t RoomForGuesses(Sequence* sequence, int32_t end);
   bool Plannable(const Sequence& sequence) const;
@@ -335,10 +342,11 @@ class Scheduler {
   std::vector<int32_t> free_slots_;
   std::vector<Sequence*> by_slot_;  // null: free, or its sequence left it
   std::vector<SlotRelease> slot_releases_;
-  uint64_t step_ = 0;              // the newest plan
-  std::vector<Step> in_flight_;    // oldest first; at most two
-  std::vector<Step> spare_steps_;  // recycled buffers
-  uint64_t committed_ = 0;         // the newest committed plan
+  int32_t first_drafts_ = limits::kDraftTokensMax;  // LimitFirstDrafts
+  uint64_t step_ = 0;                               // the newest plan
+  std::vector<Step> in_flight_;                     // oldest first; at most two
+  std::vector<Step> spare_steps_;                   // recycled buffers
+  uint64_t committed_ = 0;                          // the newest committed plan
   SchedulerStats totals_;
   // The head of the queue that did not fit, and when; it is not tried again before memory changes.
   SequenceId blocked_ = 0;

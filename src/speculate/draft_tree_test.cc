@@ -97,5 +97,37 @@ TEST(ChooseTreeTest, NoneWhereNonePays) {
   EXPECT_EQ(ChooseTree({}, 0, {}, acceptance, nullptr, 8).count, 0);
 }
 
+TEST(ChooseNodesTest, TheLikeliestAreTakenAndTheFirstBranchGoesAlongThem) {
+  // 20 is less likely than 10, but what follows it is likelier than what follows 10.
+  const std::vector<GuessedNode> nodes = {{10, 0, .5F}, {20, 0, .4F}, {30, 0, .02F},
+                                          {11, 1, .3F}, {12, 1, .2F}, {21, 2, .9F}};
+  const DraftTree tree = ChooseNodes(nodes, nullptr, 4);
+  EXPECT_THAT(TokensOf(tree), ElementsAre(10, 11, 20, 21));
+  EXPECT_THAT(ParentsOf(tree), ElementsAre(0, 1, 0, 3));
+}
+
+TEST(ChooseNodesTest, CostsDecideHowMany) {
+  const std::vector<GuessedNode> nodes = {{10, 0, .5F}, {20, 0, .4F}, {11, 1, .1F}};
+  EXPECT_EQ(ChooseNodes(nodes, &kFree, 8).count, 3);
+  EXPECT_EQ(ChooseNodes(nodes, &kDear, 8).count, 0);
+  const DraftCosts costs = {.1F, .2F, .5F, 9, 9, 9, 9, 9};
+  EXPECT_THAT(TokensOf(ChooseNodes(nodes, &costs, 8)), ElementsAre(10, 20));
+}
+
+TEST(ChooseNodesTest, WhatIsNoneIsNotTaken) {
+  const std::vector<GuessedNode> nodes = {{10, 0, .5F}, {10, 0, 0.0F}, {11, 2, .9F}};
+  EXPECT_THAT(TokensOf(ChooseNodes(nodes, nullptr, 8)), ElementsAre(10));
+}
+
+TEST(GuessTrustTest, AHeadThatIsTooSureIsTrustedLess) {
+  GuessTrust trust;
+  EXPECT_FLOAT_EQ(trust.Right(.5F), .5F);
+  for (int i = 0; i < 400; ++i) trust.Observe(.8F, i % 5 < 2);
+  EXPECT_NEAR(trust.Right(.8F), .4F, .1F);
+  for (int i = 0; i < 400; ++i) trust.Observe(.3F, i % 10 < 6);
+  EXPECT_NEAR(trust.Right(.3F), .6F, .15F);
+  EXPECT_LT(trust.Right(1.0F), 1.0F);
+}
+
 }  // namespace
 }  // namespace sluice::speculate

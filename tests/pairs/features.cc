@@ -143,10 +143,15 @@ void AddDrafts(std::vector<Feature>* list) {
   list->back().needs = kHead;
   for (const auto& [name, proposer, head] : {std::tuple{"drafts of EAGLE-3", "eagle3", "eagle3"},
                                              {"drafts of EAGLE", "eagle", "eagle1"},
-                                             {"drafts of a block", "block", "block"}}) {
-    add(InPlace("drafts", OfEngine(name, std::string("--speculate ") + proposer,
-                                   [proposer = proposer, head = head](EngineOptions& o) {
+                                             {"drafts of a block", "block", "block"},
+                                             {"trees of EAGLE-3", "eagle3", "eagle3"}}) {
+    const bool tree = std::string_view(name).starts_with("trees");
+    const std::string flag =
+        std::string("--speculate ") + proposer + (tree ? " --speculate-tree" : "");
+    add(InPlace("drafts", OfEngine(name, flag,
+                                   [proposer = proposer, head = head, tree](EngineOptions& o) {
                                      o.speculate = proposer;
+                                     o.speculate_tree = tree;
                                      o.draft_model = o.model + "/../" + head;
                                      o.speculate_adapt = false;
                                    })),

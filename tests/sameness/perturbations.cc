@@ -80,6 +80,10 @@ std::vector<Perturbation> LevelOnePerturbations(const EngineOptions& base, const
     Perturbation& trees = add("drafts in trees", 1);
     WithDrafts(8, &trees, drafts, "suffix");
     trees.options.speculate_tree = true;
+    if (drafts.proposer == "ngram" || drafts.proposer == "suffix") continue;
+    Perturbation& guessed = add(StrCat("drafts in trees, ", drafts.proposer), 1);
+    WithDrafts(8, &guessed, drafts, drafts.proposer);
+    guessed.options.speculate_tree = true;
   }
   return list;
 }
@@ -122,6 +126,14 @@ std::vector<Perturbation> Perturbations(const EngineOptions& base, const Scarcit
   Perturbation& trees = add("drafts in trees", 2);
   WithDrafts(8, &trees, drafts, "suffix");
   trees.options.speculate_tree = true;
+  const bool on_device = drafts.proposer != "ngram" && drafts.proposer != "suffix";
+  for (const int tokens : {3, 8}) {
+    if (!on_device) break;
+    Perturbation& guessed = add(StrCat("drafts of ", tokens, " in trees, ", drafts.proposer), 1);
+    WithDrafts(tokens, &guessed, drafts, drafts.proposer);
+    guessed.options.speculate_tree = true;
+    guessed.cancelled = tokens == 3 ? 30 : 0;
+  }
   std::vector<std::string_view> proposers = {"suffix"};
   if (drafts.proposer != "ngram") proposers.push_back(drafts.proposer);
   for (const std::string_view proposer : proposers) {

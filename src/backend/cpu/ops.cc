@@ -16,6 +16,7 @@
 #include "ops/embedding.h"
 #include "ops/experts_chain.h"
 #include "ops/group_quant.h"
+#include "ops/guess_trees.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
 
@@ -51,6 +52,9 @@ void RegisterCpuOps(ops::OpTable& table) {
   table.Add<ops::NextTokens>({"ref_next_tokens", &ops::RefNextTokensSupports, &ops::RefNextTokens});
   table.Add<ops::KeepGuesses>(
       {"ref_keep_guesses", &ops::RefKeepGuessesSupports, &ops::RefKeepGuesses});
+  table.Add<ops::FollowTrees>(
+      {"ref_follow_trees", &ops::RefFollowTreesSupports, &ops::RefFollowTrees});
+  table.Add<ops::GrowTrees>({"ref_grow_trees", &ops::RefGrowTreesSupports, &ops::RefGrowTrees});
   RegisterAttention(table);
   RegisterRecurrent(table);
   RegisterGate(table);

@@ -1,4 +1,4 @@
-// next_tokens and keep_guesses on CUDA devices.
+// next_tokens, keep_guesses, follow_trees and grow_trees on CUDA devices.
 #pragma once
 
 #include "ops/op.h"

@@ -1,4 +1,4 @@
-// next_tokens and keep_guesses on an OpenCL device.
+// next_tokens, keep_guesses, follow_trees and grow_trees on an OpenCL device.
 #pragma once
 
 #include "ops/op.h"
