@@ -60,7 +60,8 @@ struct OutputParsing {
 
 // Answers are the likeliest continuations that a search finds which follows several of them (beams)
 // at once, instead of one that is drawn. The search is that of transformers' generate: no lot is
-// drawn, and of `sampling` nothing has an effect.
+// drawn, and of `sampling` nothing has an effect. What answers are held to leaves out the tokens
+// that don't fit; the log-probs of those that do are the model's own, as ever.
 struct BeamSearch {
   static constexpr int kWidthMax = 8;
   static constexpr int kWidthsMax = 1024;
@@ -157,10 +158,21 @@ struct TokenInfo {
 };
 
 // kToolCalls: a stop behind calls of tools. kTimeout: the engine never says it; who cancels a
-// request at its deadline may.
-enum class FinishReason { kNone, kStop, kLength, kToolCalls, kTimeout, kCancelled, kError };
+// request at its deadline may. kAbsent: there is no such answer, since a beam search has found
+// fewer that fit what they are held to than were asked for.
+enum class FinishReason {
+  kNone,
+  kStop,
+  kLength,
+  kToolCalls,
+  kTimeout,
+  kCancelled,
+  kError,
+  kAbsent
+};
 
-// "stop", "length", "tool_calls", "timeout", "cancelled", "error"; "" while there is none.
+// "stop", "length", "tool_calls", "timeout", "cancelled", "error", "absent"; "" while there is
+// none.
 constexpr std::string_view Name(FinishReason reason) {
   switch (reason) {
     case FinishReason::kNone:
@@ -177,6 +189,8 @@ constexpr std::string_view Name(FinishReason reason) {
       return "cancelled";
     case FinishReason::kError:
       return "error";
+    case FinishReason::kAbsent:
+      return "absent";
   }
   return "";
 }

@@ -11,7 +11,7 @@ namespace sluice::batch {
 namespace {
 
 constexpr uint32_t kMagic = 0x504c5342;  // "BSLP"
-constexpr uint32_t kVersion = 10;
+constexpr uint32_t kVersion = 11;
 
 // Both directions are described once (Visit); a Writer appends what it is shown.
 class Writer {

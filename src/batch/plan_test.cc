@@ -101,6 +101,7 @@ TEST(PlanSerialization, EveryFieldTakesPart) {
       [](BatchPlan& p) { p.starts[0].sampling.seed = 5; },
       [](BatchPlan& p) { p.starts[0].sampling.choice = 2; },
       [](BatchPlan& p) { p.starts[0].sampling.top_logprobs = 6; },
+      [](BatchPlan& p) { p.starts[0].sampling.top_allowed = true; },
       [](BatchPlan& p) { p.starts[0].sampling.prompt_top_logprobs = 7; },
       [](BatchPlan& p) { p.starts[0].sampling.distribution = Distribution::kFiltered; },
       [](BatchPlan& p) { p.starts[0].sampling.logit_bias[0].first = 18; },

@@ -22,6 +22,7 @@ struct SamplingParams {
   uint64_t seed = 0;                // always set; the engine draws one for a request without
   int32_t choice = 0;               // which of `n` answers this sequence is; part of the random key
   int32_t top_logprobs = -1;        // log-probs of the K best beside the chosen; -1: none at all
+  bool top_allowed = false;         // of drawn tokens: of those that their mask allows, the K best
   int32_t prompt_top_logprobs = -1;  // the same of scored prompt tokens (RowPurpose::kScore)
   Distribution distribution = Distribution::kNone;    // of drawn tokens, which comes back whole
   std::vector<std::pair<int32_t, float>> logit_bias;  // (id, bias); ids outside are ignored

@@ -42,12 +42,6 @@ Status CheckBeside(const Request& request) {
         "stop_token_ids instead",
         "stop");
   }
-  if (!request.choice.empty()) return RefuseField("choice", "cannot hold its answers to texts");
-  if (request.tool_choice.required)
-    return RefuseField("tool_choice", "cannot hold its answers to calls of tools");
-  if (request.grammar.kind != Grammar::Kind::kNone)
-    return RefuseField("grammar",
-                       "cannot hold its answers to one, as JSON and strict tools need it");
   if (request.thinking_budget)
     return RefuseField("thinking_budget", "cannot end what a beam thinks");
   if (request.logits_processor != nullptr)
@@ -105,7 +99,7 @@ Status SearchBeams(const Request& request, int longest, schedule::SequenceSpec* 
                               .answers = request.n,
                               .asked = spec->sampling};
   std::vector<int32_t> ends = request.stop_token_ids;
-  if (!request.ignore_eos) ends.insert(ends.end(), spec->end_ids.begin(), spec->end_ids.end());
+  if (!spec->ignore_eos) ends.insert(ends.end(), spec->end_ids.begin(), spec->end_ids.end());
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   const int seen = beams.candidates(static_cast<int32_t>(ends.size()));
@@ -118,6 +112,7 @@ Status SearchBeams(const Request& request, int longest, schedule::SequenceSpec* 
   }
   spec->sampling =
       Greedy(batch::SamplingParams{.top_logprobs = std::max(seen, beams.asked.top_logprobs),
+                                   .top_allowed = spec->masked,
                                    .prompt_top_logprobs = spec->sampling.prompt_top_logprobs});
   spec->device_drafts = 0;
   spec->quoted = nullptr;

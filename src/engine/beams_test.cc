@@ -1,9 +1,10 @@
 // Beam searches through the whole engine: the answers of transformers' generate
-// (tests/golden/beams.json), whatever runs beside them.
+// (tests/golden/beams.json), some of them held to a regular expression, whatever runs beside them.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <sstream>
 
 #include "base/json.h"
@@ -39,6 +40,8 @@ Request RequestOf(const Json& search) {
   const auto ends = search["ends"].get<std::vector<int32_t>>();
   request.ignore_eos = ends != std::vector<int32_t>{2};
   if (request.ignore_eos) request.stop_token_ids = ends;
+  if (search.contains("regex"))
+    request.grammar = {.kind = Grammar::Kind::kRegex, .text = search["regex"].get<std::string>()};
   return request;
 }
 
@@ -49,12 +52,18 @@ EngineOptions ExactOptions(const std::string& model) {
   return options;
 }
 
-// Answers have no more than their tokens, which come at once.
+// Answers have no more than their tokens, which come at once. Where fewer fit than were asked for,
+// the others are absent.
 void ExpectAnswers(const Json& search, Answer& answer) {
   ASSERT_TRUE(answer.error.ok()) << answer.error.message();
   const auto expected = search["answers"].get<std::vector<std::vector<int32_t>>>();
-  ASSERT_EQ(answer.choices.size(), expected.size());
-  EXPECT_EQ(answer.events, static_cast<int>(expected.size()));
+  const auto asked = static_cast<size_t>(RequestOf(search).n);
+  ASSERT_EQ(answer.choices.size(), asked) << search.dump();
+  EXPECT_EQ(answer.events, static_cast<int>(asked));
+  for (size_t i = expected.size(); i < asked; ++i) {
+    EXPECT_EQ(answer.choices[static_cast<int>(i)].finish, FinishReason::kAbsent);
+    EXPECT_TRUE(answer.choices[static_cast<int>(i)].ids.empty());
+  }
   for (size_t i = 0; i < expected.size(); ++i) {
     const Answer::Choice& choice = answer.choices[static_cast<int>(i)];
     EXPECT_EQ(choice.ids, expected[i]) << search.dump() << "\nanswer " << i;
@@ -200,6 +209,84 @@ TEST(Beams, BesideDraftsTheyAreTheSame) {
   ExpectNothingLeft(*engine);
 }
 
+Request Held(Grammar::Kind kind, std::string text, int width) {
+  Request request = TinyRequest({1, 75, 65, 67, 29, 98, 122}, 60);
+  request.sampling = {};
+  request.grammar = {.kind = kind, .text = std::move(text)};
+  request.beams.widths = {width};
+  request.n = width;
+  return request;
+}
+
+TEST(Beams, HeldToASchemaEachAnswerIsAnotherThatFits) {
+  const auto engine = OpenTiny(ExactOptions("llama"));
+  ASSERT_NE(engine, nullptr);
+  const std::string schema = R"({"type": "object", "properties": {
+      "colour": {"enum": ["red", "green", "blue"]}, "count": {"type": "integer", "maximum": 99,
+      "minimum": 0}}, "required": ["colour", "count"], "additionalProperties": false})";
+  for (const int logprobs : {-1, 2}) {
+    Request request = Held(Grammar::Kind::kJsonSchema, schema, 6);
+    if (logprobs >= 0) request.logprobs = logprobs;
+    const auto answer = Ask(*engine, request);
+    ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+    ASSERT_EQ(answer->choices.size(), 6u);
+    std::set<std::string> texts;
+    double before = 0;
+    for (const auto& [index, choice] : answer->choices) {
+      EXPECT_EQ(choice.finish, FinishReason::kStop);
+      const auto json = ParseJson(choice.text, "the answer");
+      ASSERT_TRUE(json.ok()) << choice.text;
+      EXPECT_TRUE((*json)["count"].is_number_integer()) << choice.text;
+      texts.insert(choice.text);
+      double sum = 0;
+      for (const double logprob : choice.logprobs) sum += logprob;
+      EXPECT_EQ(choice.logprobs.size(), logprobs < 0 ? 0 : choice.ids.size());
+      if (logprobs >= 0) {
+        EXPECT_NEAR(choice.cumulative_logprob.value_or(0), sum, 1e-3);
+      }
+      const double score =
+          choice.cumulative_logprob.value_or(0) / static_cast<double>(choice.ids.size());
+      if (index > 0) {
+        EXPECT_LE(score, before);
+      }
+      before = score;
+    }
+    EXPECT_EQ(texts.size(), 6u);
+  }
+  ExpectNothingLeft(*engine);
+}
+
+TEST(Beams, HeldToTextsTheyAnswerAsManyAsThereAre) {
+  const auto engine = OpenTiny(ExactOptions("llama"));
+  ASSERT_NE(engine, nullptr);
+  Request request = Held(Grammar::Kind::kNone, "", 5);
+  request.choice = {"ab", "cd", "abc"};  // which tokens can spell in one way alone
+  const auto answer = Ask(*engine, request);
+  ASSERT_TRUE(answer->error.ok()) << answer->error.message();
+  ASSERT_EQ(answer->choices.size(), 5u);
+  std::multiset<std::string> texts;
+  for (const auto& [index, choice] : answer->choices) {
+    EXPECT_EQ(choice.finish, index < 3 ? FinishReason::kStop : FinishReason::kAbsent);
+    texts.insert(choice.text);
+  }
+  EXPECT_EQ(texts, (std::multiset<std::string>{"", "", "ab", "cd", "abc"}));
+  ExpectNothingLeft(*engine);
+}
+
+// This model's 128 tokens do not spell a euro sign.
+TEST(Beams, WhatNoTokenCanGoOnWithIsLeftAndAnErrorWhereNothingElseIs) {
+  const auto engine = OpenTiny(ExactOptions("qwen3"));
+  ASSERT_NE(engine, nullptr);
+  const auto some = Ask(*engine, Held(Grammar::Kind::kRegex, "a\xE2\x82\xAC|bc", 2));
+  ASSERT_TRUE(some->error.ok()) << some->error.message();
+  EXPECT_EQ(some->choices[0].text, "bc");
+  EXPECT_EQ(some->choices[1].finish, FinishReason::kAbsent);
+  const auto none = Ask(*engine, Held(Grammar::Kind::kRegex, "a\xE2\x82\xAC|b\xE2\x82\xAC", 2));
+  EXPECT_EQ(none->error.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(none->error.message(), HasSubstr("could go on"));
+  ExpectNothingLeft(*engine);
+}
+
 TEST(Beams, WhatTheyCannotHeedIsRefusedByName) {
   const auto engine = OpenTiny(ExactOptions("llama"));
   ASSERT_NE(engine, nullptr);
@@ -235,9 +322,6 @@ TEST(Beams, WhatTheyCannotHeedIsRefusedByName) {
          r.sampling.logit_bias = {{5, 1.0}};
        }},
       {"stop", "send stop_token_ids", [](Request& r) { r.stop = {"a"}; }},
-      {"choice", "send it without", [](Request& r) { r.choice = {"a"}; }},
-      {"grammar", "send it without",
-       [](Request& r) { r.grammar = {.kind = Grammar::Kind::kRegex, .text = "a"}; }},
       {"thinking_budget", "send it without", [](Request& r) { r.thinking_budget = 5; }},
   };
   for (const Case& spoiled : cases) {

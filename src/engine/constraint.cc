@@ -91,6 +91,14 @@ bool Constraint::Go(int32_t id) {
   return true;
 }
 
+void Constraint::Follow(const Constraint& other) {
+  walk_ = other.walk_->Copy();
+  drawn_ = other.drawn_;
+  ahead_ = other.ahead_;
+  stuck_ = other.stuck_;
+  lost_ = other.lost_;
+}
+
 void Constraint::Take(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
     if (passes_ends_ && Ends(id)) {

@@ -67,7 +67,8 @@ class Constraints {
 class Constraint {
  public:
   // `drawn`: tokens of the answer before those that the walk begins with. `passes_ends`: a token
-  // that ends answers says nothing here, and the answer goes on as if it had not been drawn.
+  // that ends answers says nothing here, and the answer goes on as if it had not been drawn. A walk
+  // that is null comes with Follow, before all else.
   Constraint(const Constraints& model, std::unique_ptr<text::AnswerWalk> walk, int min_tokens,
              int drawn = 0, bool passes_ends = false)
       : model_(model),
@@ -76,6 +77,8 @@ class Constraint {
         passes_ends_(passes_ends),
         drawn_(drawn) {}
 
+  // Has come as far as `other`, and goes on by itself.
+  void Follow(const Constraint& other);
   // Tokens that were drawn.
   void Take(std::span<const int32_t> ids);
   int32_t drawn() const { return drawn_; }
@@ -117,7 +120,7 @@ class Constraint {
   bool FillMask(std::span<uint32_t> allowed);
 
   const Constraints& model_;
-  const std::unique_ptr<text::AnswerWalk> walk_;
+  std::unique_ptr<text::AnswerWalk> walk_;
   const int min_tokens_;
   const bool passes_ends_;
   int32_t drawn_;

@@ -28,6 +28,9 @@ bool IsOneOf(const std::string& text, const std::vector<std::string>& choices) {
 // Takes two tokens, then no more, as one that has become too slow to follow.
 class TiringWalk : public text::AnswerWalk {
  public:
+  std::unique_ptr<text::AnswerWalk> Copy() const override {
+    return std::make_unique<TiringWalk>(*this);
+  }
   bool Go(text::TokenId) override { return taken_ < 2 && ++taken_ > 0; }
   void Back(int tokens) override { taken_ -= tokens; }
   bool complete() const override { return false; }
@@ -70,6 +73,9 @@ TEST(Constraint, AnswersThatGoOnBehindATokenThatEndsOthersLoseNothing) {
 class TextWalk : public text::AnswerWalk {
  public:
   explicit TextWalk(std::string text, int free = -1) : text_(std::move(text)), free_(free) {}
+  std::unique_ptr<text::AnswerWalk> Copy() const override {
+    return std::make_unique<TextWalk>(*this);
+  }
   bool Go(text::TokenId id) override {
     if (complete() || (at_ != free_ && id != static_cast<uint8_t>(text_[at_]))) return false;
     return ++at_ > 0;
@@ -95,6 +101,25 @@ std::vector<int32_t> Allowed(std::span<const uint32_t> mask) {
     if (mask[id / 32] >> (id % 32) & 1) ids.push_back(id);
   }
   return ids;
+}
+
+TEST(Constraint, OneThatFollowsAnotherGoesOnByItself) {
+  const Constraints model(text::ByteTokenizer(), 257, {text::kEndOfAnswer});
+  Constraint first(model, std::make_unique<TextWalk>("a_bc", 1), 0);
+  Constraint second(model, nullptr, 0);
+  std::vector<uint32_t> words, expected;
+  first.Take(std::vector<int32_t>{'a'});
+  second.Follow(first);
+  first.Take(std::vector<int32_t>{'x', 'b'});
+  EXPECT_EQ(second.drawn(), 1);
+  second.FillMasks({}, &words);
+  EXPECT_EQ(Allowed(words), (std::vector<int32_t>{'x', 'y'}));
+  second.Take(std::vector<int32_t>{'y', 'b'});
+  EXPECT_EQ(second.drawn(), 3);
+  first.FillMasks({}, &expected);
+  second.FillMasks({}, &words);
+  EXPECT_EQ(Allowed(words), (std::vector<int32_t>{'c'}));
+  EXPECT_EQ(words, expected);
 }
 
 TEST(Constraint, WhatIsForcedIsFoundWithItsMasks) {

@@ -53,9 +53,9 @@ struct RequestState {
   bool holds_calls = false;                // it is that of calls, before which the model may think
   std::atomic<bool> end_thinking = false;  // by EndThinking
 
-  // By choice; empty: the answers are free, null: that one is. Made before the sequences are handed
-  // on, or when their thinking is to end, and the text worker's, but for what the board guards; the
-  // step thread looks at those of masked sequences alone.
+  // By choice, or by beam of a search; empty: the answers are free, null: that one is. Made before
+  // the sequences are handed on, or when their thinking is to end, and the text worker's, but for
+  // what the board guards; the step thread looks at those of masked sequences alone.
   std::vector<std::unique_ptr<Constraint>> constraints;
   // By choice, of a request with a processor of logits; else empty. Made at the same time, and
   // shared through the board.
@@ -63,7 +63,10 @@ struct RequestState {
 
   // Text worker of this request only.
   std::vector<int32_t> prompt;
-  std::string begun;           // the text of the message that the answer goes on with; mostly none
+  // The text of the message that the answer goes on with; mostly none. And how many tokens of the
+  // prompt it is, at its end; 0: they are other bytes.
+  std::string begun;
+  size_t begun_tokens = 0;
   int second_text = -1;        // where it begins in the prompt; below 0: there is none
   text::ToolSchemas tools;     // for the parsers of its choices
   std::vector<int32_t> marks;  // special tokens that these parsers have to see

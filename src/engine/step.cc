@@ -363,6 +363,7 @@ void StepLoop::CancelRequest(RequestId id) {
 void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
                     const Status& error) {
   const int64_t now = NowMicros();
+  EmitMoves(outcome.moves);
   for (const schedule::SequenceOutcome& sequence : outcome.sequences) {
     const OpenRequest& request = requests_[sequence.handle];
     if (request.timeline() != nullptr) NoteOutcome(sequence, now, request.timeline());
@@ -381,6 +382,18 @@ void StepLoop::Emit(const batch::StepResult& result, const schedule::CommitOutco
     if (sequence.finish != schedule::FinishReason::kNone) Release(sequence.handle);
   }
   workers_->Post(outgoing_);
+}
+
+void StepLoop::EmitMoves(std::span<const schedule::BeamMove> moves) {
+  while (!moves.empty()) {
+    const int32_t handle = moves[0].handle;
+    const auto end = std::find_if(moves.begin(), moves.end(),
+                                  [&](const auto& move) { return move.handle != handle; });
+    const auto count = static_cast<size_t>(end - moves.begin());
+    const OpenRequest& request = requests_[handle];
+    request.batch->AddBeams(request.state.get(), moves.first(count));
+    moves = moves.subspan(count);
+  }
 }
 
 void StepLoop::PublishQueue(const schedule::SchedulerStats& stats) {

@@ -132,6 +132,8 @@ class StepLoop {
   void CancelRequest(RequestId id);
   void Emit(const batch::StepResult& result, const schedule::CommitOutcome& outcome,
             const Status& error);
+  // Has masks made for the beams that go on.
+  void EmitMoves(std::span<const schedule::BeamMove> moves);
   // Carries on with moving experts where no step does it; says whether more is left to do.
   bool MoveExperts(bool idle);
   // Waits until there is something to do. REQUIRES: `lock` holds mutex_; no step is in flight.
@@ -210,6 +212,7 @@ class StepLoop {
   };
   void AskForMasks(const Masked& masked);
   bool FindMasks(Masked* masked);
+  void DropIfStuck(schedule::SequenceId beam, std::span<uint32_t> mask);
   const MaskBoard::Place& PlaceOf(const schedule::Sequence& sequence) const;
   // Null: it has no processor.
   MaskBoard::Logits* LogitsOf(const schedule::Sequence& sequence) const;

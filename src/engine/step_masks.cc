@@ -129,7 +129,15 @@ bool StepLoop::FindMasks(Masked* masked) {
   masked->found =
       board_.Take(PlaceOf(*sequence), sequence->drawn(),
                   std::span(masked_drafts_).subspan(masked->draft_begin, masked->draft_count), to);
+  if (masked->found && sequence->beams != nullptr) DropIfStuck(masked->id, to);
   return masked->found;
+}
+
+// A beam that nothing may follow has an empty mask, with which no row can be drawn.
+void StepLoop::DropIfStuck(schedule::SequenceId beam, std::span<uint32_t> mask) {
+  if (std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; })) return;
+  scheduler_->DropBeam(beam);
+  std::fill(mask.begin(), mask.end(), ~uint32_t{0});
 }
 
 void StepLoop::LendLogits(const exec::Step& step) {

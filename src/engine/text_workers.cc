@@ -34,6 +34,8 @@ FinishReason ToPublic(schedule::FinishReason reason) {
       return FinishReason::kCancelled;
     case schedule::FinishReason::kError:
       return FinishReason::kError;
+    case schedule::FinishReason::kAbsent:
+      return FinishReason::kAbsent;
   }
   return FinishReason::kError;
 }
@@ -50,6 +52,17 @@ void AddText(std::string_view text, ChoiceState* choice, TextDelta* delta) {
 // What was drawn behind this does not count.
 bool IsDone(const ChoiceState& choice) {
   return choice.stops.matched() || (choice.parser != nullptr && choice.parser->done());
+}
+
+// The answer could not go on. Beams that cannot are dropped, and others answer: `failed` says that
+// none has.
+bool IsStuck(const RequestState& request, int choice, bool failed) {
+  const auto stuck = [](const std::unique_ptr<Constraint>& constraint) {
+    return constraint != nullptr && constraint->stuck();
+  };
+  if (request.constraints.empty()) return false;
+  if (!request.request.beams.on()) return stuck(request.constraints[choice]);
+  return failed && std::any_of(request.constraints.begin(), request.constraints.end(), stuck);
 }
 
 }  // namespace
@@ -152,7 +165,7 @@ void TextWorkers::Run(Worker* worker) {
       });
     }
     for (const ChoiceUpdate& update : taken.updates()) {
-      if (update.drafts || update.logits) continue;
+      if (update.inner()) continue;
       Guard(worker, update.request, [&] { Apply(taken, update); });
     }
     taken.Clear();
@@ -342,7 +355,7 @@ void TextWorkers::MakeParsers(RequestState* state) const {
   if (!wanted.tools && !wanted.reasoning) return;
   const std::string end = PromptEnd(*state);
   for (ChoiceState& choice : state->choices) {
-    choice.parser = context_.output->MakeParser(wanted, state->tools, end);
+    choice.parser = context_.output->MakeParser(wanted, state->tools, end, state->begun);
   }
 }
 
@@ -438,13 +451,11 @@ void TextWorkers::FinishChoice(const UpdateBatch& batch, const ChoiceUpdate& upd
     const bool stopped = delta->finish == FinishReason::kStop && !choice->stops.matched();
     if (stopped && choice->parser->called()) delta->finish = FinishReason::kToolCalls;
   }
-  const Constraint* const constraint =
-      request->constraints.empty() ? nullptr : request->constraints[update.choice].get();
-  if (constraint != nullptr && constraint->stuck()) {
+  const Status* const error = batch.ErrorOf(update);
+  if (IsStuck(*request, update.choice, delta->finish == FinishReason::kError && error == nullptr)) {
     delta->finish = FinishReason::kError;
     delta->error = NothingFits(request->request, "go on");
   } else if (delta->finish == FinishReason::kError) {
-    const Status* const error = batch.ErrorOf(update);
     delta->error = error == nullptr ? Status(StatusCode::kInternal,
                                              "the model's output for this request was not a number")
                                     : *error;

@@ -131,7 +131,7 @@ class TextWorkers {
   Status PrepareParsing(RequestState* state) const;
   void MakeParsers(RequestState* state) const;
   Status Constrain(std::span<const int32_t> prompt_tail, RequestState* state) const;
-  // One per choice; none: the answers are free.
+  // One per choice, or one for all beams of a search; none: the answers are free.
   Result<std::vector<std::unique_ptr<text::AnswerWalk>>> MakeWalks(
       std::span<const int32_t> prompt_tail, RequestState* state) const;
   // Whether the thinking of its free answers may be ended by masks.
@@ -139,10 +139,19 @@ class TextWorkers {
   void HoldThinking(RequestState* state) const;
   // Keeps the text that the answer goes on with, while its prompt is there.
   void NoteBegun(RequestState* state) const;
-  // The prompt's end in text, where the tag of the thinking may stand.
+  // The prompt's end in text, where the tag of the thinking may stand, before what is begun.
   std::string PromptEnd(const RequestState& state) const;
+  // Whether the answer begins within the thinking, by what its prompt has opened or begun.
+  bool OpensThinking(const RequestState& state) const;
+  // Of what is begun, the part behind the thinking. REQUIRES: the answer begins behind that.
+  std::string_view BegunAnswer(const RequestState& state) const;
+  // Leads walks along that part. kInvalidArgument: it does not fit.
+  Status PassBegun(const RequestState& state,
+                   std::vector<std::unique_ptr<text::AnswerWalk>>* walks) const;
   // Makes the mask of the token that comes next, and of those behind drafts.
   void AdvanceMask(const UpdateBatch& batch, const ChoiceUpdate& update, Worker* worker) const;
+  // Makes those of the beams of a search. `moves`: ChoiceUpdate::beams.
+  void AdvanceBeams(std::span<const int32_t> moves, RequestState* state, Worker* worker) const;
   // Keeps what was drawn for the request's processor of logits, or lets that see those lent to it.
   void AdvanceLogits(const UpdateBatch& batch, const ChoiceUpdate& update);
   void Apply(const UpdateBatch& batch, const ChoiceUpdate& update);

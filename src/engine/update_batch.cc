@@ -90,6 +90,15 @@ void UpdateBatch::AddDrafts(RequestState* request, int choice, std::span<const i
   ids_.insert(ids_.end(), drafts.begin(), drafts.end());
 }
 
+void UpdateBatch::AddBeams(RequestState* request, std::span<const schedule::BeamMove> moves) {
+  updates_.push_back({.request = request,
+                      .token_begin = Size(ids_),
+                      .token_count = static_cast<uint16_t>(3 * moves.size()),
+                      .beams = true});
+  for (const schedule::BeamMove& move : moves)
+    ids_.insert(ids_.end(), {move.member, move.parent, move.token});
+}
+
 void UpdateBatch::Grow() {
   const size_t updates = std::max<size_t>(16, 2 * updates_.size());
   updates_.reserve(updates);

@@ -32,6 +32,12 @@ struct ChoiceUpdate {
   schedule::FinishReason finish = schedule::FinishReason::kNone;
   bool drafts = false;  // its ids were not drawn: masks are wanted for them
   bool logits = false;  // it has no ids: logits were lent to the choice's processor
+  // Its ids are the moves of the request's beams, each as its member, its parent and its token
+  // (schedule::BeamMove): masks are wanted behind them.
+  bool beams = false;
+
+  // It is nothing that the client is told of.
+  bool inner() const { return drafts || logits || beams; }
 };
 static_assert(sizeof(ChoiceUpdate) == 32);
 
@@ -54,6 +60,8 @@ class UpdateBatch {
            const batch::StepResult& result, int64_t now_us);
   // Asks for the masks behind each of `drafts`, of a constrained choice.
   void AddDrafts(RequestState* request, int choice, std::span<const int32_t> drafts);
+  // Tells a search what its beams have become. REQUIRES: the moves are all of one.
+  void AddBeams(RequestState* request, std::span<const schedule::BeamMove> moves);
   // Tells a choice that its logits were lent to it.
   void AddLogits(RequestState* request, int choice) {
     updates_.push_back(

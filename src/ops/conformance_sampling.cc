@@ -230,6 +230,7 @@ ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise) {
     AddEdits(noise, vocab, row, edits);
     AddPenalties(noise, vocab, r, row, counts);
     AddMask(noise, vocab, row, masks);
+    row.top_allowed = Flip(noise);
     if (noise.Below(8) == 0) {
       row.distribution_row = static_cast<int32_t>(distributions++);
       row.filtered = number % 2 == 1 && Flip(noise);

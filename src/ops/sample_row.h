@@ -27,6 +27,9 @@ inline constexpr int32_t kCompared = -1, kSure = -2;  // SampleRow::guess_row
 struct SampleRow {
   bool draw = true;       // false: only score `target`
   bool filtered = false;  // where it draws, what `distribution_row` gets
+  // Its rank and its likeliest ids are told among those that its mask allows; behind these, where
+  // there are too few, stand others with the log-prob kZeroProbability.
+  bool top_allowed = false;
   // When draw is false, the id whose raw log-prob is wanted; else the draft that comes next, or -1.
   // ResolveRows fills in what is below -1.
   int32_t target = -1;
@@ -78,19 +81,22 @@ struct SampleOutput {
   bool degenerate = false;
   bool kept = false;     // KeepDrawn: it counts, since all drafts before it were drawn
   float logprob = 0.0f;  // raw, of the token (or target); set when top_logprobs >= 0
-  int32_t rank = 0;      // how many ids have a larger raw logit, or an equal one and a lower id
+  // How many ids, of a row with top_allowed how many allowed ones, have a larger raw logit, or an
+  // equal one and a lower id.
+  int32_t rank = 0;
   float processed_logprob = 0.0f;  // after bias, penalties, masks, temperature; set with logprob
 };
 
 static_assert(sizeof(LogitEdit) == 20 && offsetof(LogitEdit, subtract) == 12 &&
               offsetof(LogitEdit, banned) == 16);
 static_assert(sizeof(SampleRow) == 96 && offsetof(SampleRow, filtered) == 1 &&
-              offsetof(SampleRow, target) == 4 && offsetof(SampleRow, temperature) == 8 &&
-              offsetof(SampleRow, top_k) == 12 && offsetof(SampleRow, top_p) == 16 &&
-              offsetof(SampleRow, min_p) == 20 && offsetof(SampleRow, seed) == 24 &&
-              offsetof(SampleRow, choice) == 32 && offsetof(SampleRow, position) == 40 &&
-              offsetof(SampleRow, edit_begin) == 48 && offsetof(SampleRow, edit_count) == 52 &&
-              offsetof(SampleRow, mask_row) == 56 && offsetof(SampleRow, top_logprobs) == 60 &&
+              offsetof(SampleRow, top_allowed) == 2 && offsetof(SampleRow, target) == 4 &&
+              offsetof(SampleRow, temperature) == 8 && offsetof(SampleRow, top_k) == 12 &&
+              offsetof(SampleRow, top_p) == 16 && offsetof(SampleRow, min_p) == 20 &&
+              offsetof(SampleRow, seed) == 24 && offsetof(SampleRow, choice) == 32 &&
+              offsetof(SampleRow, position) == 40 && offsetof(SampleRow, edit_begin) == 48 &&
+              offsetof(SampleRow, edit_count) == 52 && offsetof(SampleRow, mask_row) == 56 &&
+              offsetof(SampleRow, top_logprobs) == 60 &&
               offsetof(SampleRow, distribution_row) == 64 &&
               offsetof(SampleRow, counts_row) == 68 &&
               offsetof(SampleRow, repetition_penalty) == 72 &&

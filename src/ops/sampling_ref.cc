@@ -62,16 +62,28 @@ struct Weights {
   double grid;
 };
 
+void Mask(const Sample::Args& args, const SampleRow& params, std::span<float> logits) {
+  const uint32_t* allowed = reinterpret_cast<const uint32_t*>(
+      args.masks.ptr<int32_t>() + params.mask_row * args.masks.strides[0]);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if ((allowed[i / 32] >> (i % 32) & 1u) == 0) {
+      logits[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
+// `raw` with the largest `max`; `logits` are these, or -inf for ids that are not told of.
 void ReportLogprobs(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
-                    std::span<const float> logits, float max, double log_total, int32_t* order,
-                    SampleOutput* output) {
+                    std::span<const float> raw, std::span<const float> logits, float max,
+                    double log_total, int32_t* order, SampleOutput* output) {
   const SampleRow& params = RowsOf(args)[row];
-  output->logprob = LogProb(logits[output->token], max, 1.0f, log_total);
-  const Before before{logits.data()};
+  const float logit = raw[output->token];
+  output->logprob = LogProb(logit, max, 1.0f, log_total);
   output->rank = 0;
   for (int64_t i = 0; i < desc.vocab; ++i) {
-    output->rank += before(static_cast<int32_t>(i), output->token);
+    output->rank += logits[i] > logit || (logits[i] == logit && i < output->token) ? 1 : 0;
   }
+  const Before before{logits.data()};
   const int32_t wanted =
       std::min({params.top_logprobs, desc.top_logprobs_max, static_cast<int32_t>(desc.vocab)});
   std::iota(order, order + desc.vocab, 0);
@@ -94,14 +106,7 @@ void Process(const Sample::Desc& desc, const Sample::Args& args, int64_t row,
              std::span<float> logits) {
   EditLogits(desc, args, row, logits.data());
   const SampleRow& params = RowsOf(args)[row];
-  if (params.mask_row < 0) return;
-  const uint32_t* allowed = reinterpret_cast<const uint32_t*>(
-      args.masks.ptr<int32_t>() + params.mask_row * args.masks.strides[0]);
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if ((allowed[i / 32] >> (i % 32) & 1u) == 0) {
-      logits[i] = -std::numeric_limits<float>::infinity();
-    }
-  }
+  if (params.mask_row >= 0) Mask(args, params, logits);
 }
 
 // The kept tokens are always the first ones in Before's order, because top-k, top-p and min-p each
@@ -311,7 +316,14 @@ void SampleRowOutputs(const Sample::Desc& desc, const Sample::Args& args, int64_
   if (params.top_logprobs < 0 && params.distribution_row < 0) return;
   const double log_total = std::log(Weights(raw, scan.max, 1.0f).Total());
   if (params.top_logprobs >= 0) {
-    ReportLogprobs(desc, args, row, raw, scan.max, log_total,
+    std::span<const float> told = raw;
+    if (params.top_allowed && params.mask_row >= 0) {
+      const std::span<float> allowed = workspace.first(raw.size());
+      std::copy(raw.begin(), raw.end(), allowed.begin());
+      Mask(args, params, allowed);
+      told = allowed;
+    }
+    ReportLogprobs(desc, args, row, raw, told, scan.max, log_total,
                    reinterpret_cast<int32_t*>(workspace.data() + desc.vocab), &output);
   }
   if (params.distribution_row >= 0 && !WantsFiltered(params)) {

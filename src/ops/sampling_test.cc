@@ -13,6 +13,7 @@
 #include "device/resolver.h"
 #include "ops/host_array.h"
 #include "ops/op_fixture.h"
+#include "ops/sampling_rules.h"
 
 namespace sluice::ops {
 namespace {
@@ -371,6 +372,28 @@ TEST_P(SampleTest, ARowWithSomeInfinitelyUnlikelyTokensIsNotDegenerate) {
   const SampleOutput output = One({-kInfinity, 1.0f, -kInfinity, -2.0f}, {.top_logprobs = 4});
   EXPECT_FALSE(output.degenerate);
   EXPECT_TRUE(output.token == 1 || output.token == 3);
+}
+
+TEST_P(SampleTest, TheBestOfWhatAMaskAllowsHaveTheirRawLogprobs) {
+  const std::vector<float> logits = {1.0f, 3.0f, 2.0f, 2.0f, -1.0f, 0.0f};
+  const std::vector<double> p = Softmax(logits);
+  Call call{.logits = {logits, logits},
+            .rows = {{.top_allowed = true, .temperature = 0.0f, .mask_row = 0, .top_logprobs = 2},
+                     {.top_allowed = true, .temperature = 0.0f, .mask_row = 1, .top_logprobs = 4}},
+            .masks = {{1u << 0 | 1u << 3 | 1u << 4}, {1u << 4 | 1u << 2}}};
+  Run(&call);
+  EXPECT_EQ(call.outputs[0].token, 3);
+  EXPECT_EQ(call.outputs[0].rank, 0);  // of the three
+  EXPECT_NEAR(call.outputs[0].logprob, std::log(p[3]), 1e-5);
+  EXPECT_EQ(call.top(0, 0).id, 3);
+  EXPECT_EQ(call.top(0, 1).id, 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(call.top(0, i).logprob, std::log(p[call.top(0, i).id]), 1e-5);
+  }
+  // Where less than was asked for is allowed, what stands behind it is told apart.
+  EXPECT_EQ(call.top(1, 0).id, 2);
+  EXPECT_EQ(call.top(1, 1).id, 4);
+  for (int i = 2; i < 4; ++i) EXPECT_EQ(call.top(1, i).logprob, kZeroProbability);
 }
 
 TEST_P(SampleTest, LogprobsAreOfTheRawLogitsAndHoldTheChosenToken) {

@@ -8,6 +8,7 @@
 #include "batch/draft_tree.h"
 #include "device/alignment.h"
 #include "device/staging.h"
+#include "ops/sampling_rules.h"
 #include "sluice/sampling.h"
 
 namespace sluice::sample {
@@ -230,6 +231,7 @@ void Sampler::BuildEntryRows(const BatchPlan& plan, const PlanEntry& entry, Step
     if (row.target != -1 && !tree) row.guess_row = GuessRow(entry.slot, row.target);
     row.choice = params.choice;
     row.top_logprobs = params.top_logprobs;
+    row.top_allowed = params.top_allowed;
     step->logprobs_ |= params.top_logprobs >= 0;
     if (params.distribution != Distribution::kNone) {
       row.distribution_row = static_cast<int32_t>(step->distribution_rows_++);
@@ -499,7 +501,14 @@ batch::ResultToken Sampler::Token(const Step& step, int64_t row, batch::StepResu
   const std::byte* const outputs = step.outputs_.data();
   const auto* ids = reinterpret_cast<const int32_t*>(outputs + layout.top_ids) + base;
   const auto* logprobs = reinterpret_cast<const float*>(outputs + layout.top_logprobs) + base;
-  for (int32_t i = 0; i < token.top_count; ++i) result->top.push_back({ids[i], logprobs[i]});
+  const bool allowed = step.rows_[row].top_allowed && !output.degenerate;
+  int32_t told = 0;
+  // What a mask forbids stands behind the rest.
+  while (told < token.top_count && !(allowed && logprobs[told] == ops::kZeroProbability)) {
+    result->top.push_back({ids[told], logprobs[told]});
+    ++told;
+  }
+  token.top_count = told;
   return token;
 }
 

@@ -20,16 +20,19 @@ BeamSearch::BeamSearch(BeamOptions options, std::vector<int32_t> end_ids,
   CHECK(max_tokens > 0, max_tokens);
   beams_.push_back({.node = -1});
   tops_.resize(options_.width());
+  has_row_.resize(options_.width());
 }
 
 void BeamSearch::Take(int32_t beam, std::span<const batch::TokenLogprob> top) {
-  CHECK(beam < static_cast<int32_t>(beams_.size()) && !top.empty(), "beam ", beam);
-  if (tops_[beam].empty()) ++rows_;
+  CHECK(beam < static_cast<int32_t>(beams_.size()), "beam ", beam);
+  rows_ += has_row_[beam] ? 0 : 1;
+  has_row_[beam] = true;
   tops_[beam].assign(top.begin(), top.end());
 }
 
 void BeamSearch::ForgetRows() {
   for (auto& top : tops_) top.clear();
+  has_row_.assign(has_row_.size(), false);
   rows_ = 0;
 }
 

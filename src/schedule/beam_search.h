@@ -60,8 +60,9 @@ class BeamSearch {
   const BeamOptions& options() const { return options_; }
   // Best first; before the first Advance there is one without tokens.
   const std::vector<Beam>& beams() const { return beams_; }
-  // The likeliest tokens behind a beam, best first, by the log-softmax of its logits: as many as
-  // BeamOptions::candidates says, or all that there are. Given again, it is the same.
+  // The likeliest tokens that may stand behind a beam, best first, by the log-softmax of its
+  // logits: as many as BeamOptions::candidates says, or all that there are. None, and the beam goes
+  // no further. Given again, it is the same.
   void Take(int32_t beam, std::span<const batch::TokenLogprob> top);
   void ForgetRows();
   // Every beam has its row.
@@ -70,7 +71,8 @@ class BeamSearch {
   // REQUIRES: ready().
   bool Advance();
 
-  // Best first. Once the search is over these are at least options().answers.
+  // Best first. Once the search is over these are at least options().answers, or all that there
+  // can be where beams had too few tokens to go on with.
   const std::vector<Answer>& answers() const { return answers_; }
   // Appends the tokens of an answer to result->tokens, with log-probs if those were asked for.
   // Returns how many.
@@ -99,8 +101,9 @@ class BeamSearch {
   const int32_t max_tokens_;
   int32_t length_ = 0;  // of the beams, in tokens
   std::vector<Beam> beams_, next_;
-  std::vector<std::vector<batch::TokenLogprob>> tops_;  // of each beam; empty: it has no row yet
-  int32_t rows_ = 0;
+  std::vector<std::vector<batch::TokenLogprob>> tops_;  // of each beam
+  std::vector<bool> has_row_;                           // likewise
+  int32_t rows_ = 0;                                    // of these
   std::vector<Candidate> candidates_;
   std::vector<Answer> answers_;
   std::vector<Node> nodes_;
@@ -115,6 +118,7 @@ struct BeamGroup {
   // that are no beam have no tokens.
   std::vector<Sequence*> members;
   std::vector<Sequence*> beams;  // of these, in the order of search.beams()
+  std::vector<Sequence*> stuck;  // of these, the ones that nothing may follow
 };
 
 }  // namespace sluice::schedule

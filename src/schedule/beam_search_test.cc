@@ -134,6 +134,32 @@ TEST(BeamSearch, TellsTheLogProbsThatAreAskedFor) {
   EXPECT_EQ(result.top[token.top_begin + 1].id, 11);
 }
 
+TEST(BeamSearch, ABeamThatNothingMayFollowIsDroppedAndOthersGoOn) {
+  BeamSearch search = Make({.widths = {2}, .answers = 2}, 8);
+  search.Take(0, Row{{10, -0.1f}, {11, -0.5f}});
+  EXPECT_TRUE(search.Advance());
+  search.Take(0, {});
+  EXPECT_FALSE(search.ready());
+  search.Take(1, Row{{20, -0.3f}});
+  ASSERT_TRUE(search.ready());
+  EXPECT_TRUE(search.Advance());
+  ASSERT_EQ(search.beams().size(), 1u);
+  EXPECT_EQ(search.beams()[0].parent, 1);
+  search.Take(0, Row{{kEnd, -4.0f}});  // it may do nothing else
+  EXPECT_FALSE(search.Advance());
+  ASSERT_EQ(search.answers().size(), 1u);  // there is no second one
+  EXPECT_THAT(TokensOf(search, 0), ElementsAre(11, 20, kEnd));
+  EXPECT_EQ(search.answers()[0].finish, FinishReason::kEnd);
+}
+
+TEST(BeamSearch, WithoutABeamThatAnythingMayFollowItIsOverWithoutAnAnswer) {
+  BeamSearch search = Make({.widths = {2}, .answers = 2}, 8);
+  search.Take(0, {});
+  ASSERT_TRUE(search.ready());
+  EXPECT_FALSE(search.Advance());
+  EXPECT_TRUE(search.answers().empty());
+}
+
 TEST(BeamSearch, RowsThatAreForgottenAreWantedAgain) {
   BeamSearch search = Make({.widths = {1}}, 8);
   search.Take(0, Row{{10, -0.1f}, {11, -0.5f}});

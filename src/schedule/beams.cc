@@ -67,6 +67,13 @@ void Scheduler::EnqueueBeams(SequenceSpec spec, int64_t now_us) {
   for (Sequence* member : group->members) member->beams = group;
 }
 
+void Scheduler::DropBeam(SequenceId id) {
+  Sequence* const sequence = sequences_.at(id).get();
+  CHECK(sequence->beams != nullptr, "sequence ", id, " is no beam");
+  std::vector<Sequence*>& stuck = sequence->beams->stuck;
+  if (std::find(stuck.begin(), stuck.end(), sequence) == stuck.end()) stuck.push_back(sequence);
+}
+
 void Scheduler::CommitBeam(const Booked& booked, const batch::StepResult& result,
                            const batch::ResultEntry& entry, Sequence* sequence,
                            CommitOutcome* outcome) {
@@ -79,12 +86,15 @@ void Scheduler::CommitBeam(const Booked& booked, const batch::StepResult& result
   const batch::ResultToken& token = result.tokens[entry.token_begin];
   const auto beam = std::find(group.beams.begin(), group.beams.end(), sequence);
   CHECK(beam != group.beams.end(), "sequence ", sequence->spec.id, " is no beam");
-  group.search.Take(
-      static_cast<int32_t>(beam - group.beams.begin()),
-      std::span(result.top).subspan(token.top_begin, static_cast<size_t>(token.top_count)));
+  const bool stuck =
+      std::find(group.stuck.begin(), group.stuck.end(), sequence) != group.stuck.end();
+  const size_t candidates = stuck ? 0 : static_cast<size_t>(token.top_count);
+  group.search.Take(static_cast<int32_t>(beam - group.beams.begin()),
+                    std::span(result.top).subspan(token.top_begin, candidates));
   if (!group.search.ready()) return;
+  group.stuck.clear();
   if (group.search.Advance()) {
-    FollowBeams(&group);
+    FollowBeams(&group, outcome);
   } else {
     EndBeams(sequence, FinishReason::kNone, outcome);
   }
@@ -93,7 +103,7 @@ void Scheduler::CommitBeam(const Booked& booked, const batch::StepResult& result
 // Gives the beams that were chosen to the sequences. The best continuation of a beam stays where
 // that is; others take the sequences that are left over and get the KV of their parents in the next
 // plan.
-void Scheduler::FollowBeams(BeamGroup* group) {
+void Scheduler::FollowBeams(BeamGroup* group, CommitOutcome* outcome) {
   const std::vector<BeamSearch::Beam>& chosen = group->search.beams();
   const std::vector<Sequence*> before = std::exchange(group->beams, {});
   group->beams.resize(chosen.size());
@@ -104,6 +114,13 @@ void Scheduler::FollowBeams(BeamGroup* group) {
     group->beams[i] = *place;
     unused.erase(place);
   }
+  const auto tell = [&](const Sequence& beam, const Sequence& parent, int32_t token) {
+    if (!beam.spec.masked) return;
+    outcome->moves.push_back({.handle = beam.spec.handle,
+                              .member = beam.spec.sampling.choice,
+                              .parent = parent.spec.sampling.choice,
+                              .token = token});
+  };
   std::vector<size_t> stay;
   for (size_t i = 0; i < chosen.size(); ++i) {
     if (group->beams[i] != nullptr) {
@@ -117,9 +134,13 @@ void Scheduler::FollowBeams(BeamGroup* group) {
     beam->tokens.assign(parent.tokens.begin(), parent.tokens.end());
     beam->tokens.push_back(chosen[i].token);
     beam->fork_parent = parent.spec.id;
+    tell(*beam, parent, chosen[i].token);
   }
   // Last, so that the others had their parents' tokens as they were.
-  for (const size_t i : stay) group->beams[i]->tokens.push_back(chosen[i].token);
+  for (const size_t i : stay) {
+    group->beams[i]->tokens.push_back(chosen[i].token);
+    tell(*group->beams[i], *group->beams[i], chosen[i].token);
+  }
   for (Sequence* sequence : unused) LeaveTokens(sequence);
 }
 
@@ -160,25 +181,30 @@ bool Scheduler::ForkBeam(Sequence* sequence, Budget* budget) {
 void Scheduler::EndBeams(Sequence* sequence, FinishReason reason, CommitOutcome* outcome) {
   const std::shared_ptr<BeamGroup> group = sequence->beams;
   const BeamSearch& search = group->search;
+  const auto found = static_cast<int32_t>(search.answers().size());
+  // How the answer of this number ends, where the search is over.
+  const auto finish_of = [&](int32_t i) {
+    if (reason != FinishReason::kNone) return reason;
+    if (found == 0) return FinishReason::kError;
+    return i < found ? search.answers()[i].finish : FinishReason::kAbsent;
+  };
   for (int32_t i = 0; outcome != nullptr && i < search.options().answers; ++i) {
     SequenceOutcome& out = outcome->sequences.emplace_back();
     Describe(*group->members[0], &out);
     out.choice = i;
     out.beam = true;
-    out.finish = reason;
+    out.finish = finish_of(i);
     out.drawn = 0;
     out.token_begin = static_cast<int32_t>(outcome->answers.tokens.size());
-    if (reason != FinishReason::kNone) continue;
+    if (reason != FinishReason::kNone || i >= found) continue;
     const BeamSearch::Answer& answer = search.answers()[i];
-    out.finish = answer.finish;
     out.logprob = answer.logprob;
     out.token_count = out.drawn = search.Tell(answer, &outcome->answers);
   }
   for (size_t i = 0; i < group->members.size(); ++i) {
-    const bool answers = i < static_cast<size_t>(search.options().answers);
-    const FinishReason told =
-        reason == FinishReason::kNone && answers ? search.answers()[i].finish : reason;
-    End(group->members[i], answers ? told : FinishReason::kNone);
+    const auto number = static_cast<int32_t>(i);
+    const bool answers = number < search.options().answers;
+    End(group->members[i], answers ? finish_of(number) : FinishReason::kNone);
   }
 }
 

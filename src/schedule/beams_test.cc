@@ -1,6 +1,7 @@
 // Beam searches through the scheduler: its sequences, with blocks that are shared and copied, find
 // what the search by its definition finds, whatever runs beside them, and leave nothing behind.
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -32,11 +33,34 @@ std::vector<batch::TokenLogprob> RowBehind(const Tokens& tokens) {
   return row;
 }
 
+// Whether an answer of these tokens may go on by this one.
+using Fits = std::function<bool(const Tokens& answer, int32_t id)>;
+
+bool FitsAll(const Tokens&, int32_t) { return true; }
+
+// Holds answers to few tokens at each place, which depend on those before: some answers may only
+// end, and behind some nothing may follow.
+bool FitsSome(const Tokens& answer, int32_t id) {
+  uint64_t key = 77;
+  for (const int32_t token : answer) key = (key ^ static_cast<uint64_t>(token)) * 1099511628211u;
+  const uint32_t kind = Philox(key, {1, 0, 0, 0})[0] % 12;
+  if (kind == 0 && answer.size() > 2) return false;
+  if (kind == 1 && answer.size() > 2) return id == kEnd;
+  return Philox(key, {static_cast<uint32_t>(id), 2, 0, 0})[0] % 4 == 0;
+}
+
+std::vector<batch::TokenLogprob> RowBehind(const Tokens& text, const Tokens& answer,
+                                           const Fits& fits) {
+  std::vector<batch::TokenLogprob> row = RowBehind(text);
+  std::erase_if(row, [&](const batch::TokenLogprob& next) { return !fits(answer, next.id); });
+  return row;
+}
+
 using Hypothesis = std::pair<double, Tokens>;  // a sum or a score, and the answer's tokens
 
 // The search by its definition, over whole rows and whole texts. Stops early.
 std::vector<Hypothesis> Expected(const Tokens& prompt, const std::vector<int32_t>& widths,
-                                 int32_t max_tokens) {
+                                 int32_t max_tokens, const Fits& fits = FitsAll) {
   const auto better = [](const Hypothesis& a, const Hypothesis& b) { return a.first > b.first; };
   const size_t kept = *std::max_element(widths.begin(), widths.end());
   std::vector<Hypothesis> beams = {{0.0, {}}}, answers;
@@ -47,7 +71,7 @@ std::vector<Hypothesis> Expected(const Tokens& prompt, const std::vector<int32_t
     for (const auto& [sum, tokens] : beams) {
       Tokens text = prompt;
       text.insert(text.end(), tokens.begin(), tokens.end());
-      for (const batch::TokenLogprob& next : RowBehind(text)) {
+      for (const batch::TokenLogprob& next : RowBehind(text, tokens, fits)) {
         all.emplace_back(sum + next.logprob, tokens);
         all.back().second.push_back(next.id);
       }
@@ -61,7 +85,7 @@ std::vector<Hypothesis> Expected(const Tokens& prompt, const std::vector<int32_t
     }
     std::stable_sort(answers.begin(), answers.end(), better);
     if (answers.size() > kept) answers.resize(kept);
-    if (last) break;
+    if (last || beams.empty()) break;
   }
   return answers;
 }
@@ -125,31 +149,58 @@ class BeamsTest : public SchedulerTest {
     }
   }
 
-  // Beams draw by RowBehind, others always the same.
+  // Beams draw by RowBehind, others always the same. Of those with masks some come too late.
   StepResult Draw(const BatchPlan& plan) {
     StepResult result = Answer(plan);
-    for (batch::ResultEntry& entry : result.entries) {
+    for (size_t e = 0; e < plan.entries.size(); ++e) {
+      batch::ResultEntry& entry = result.entries[e];
       const Sequence& sequence = *s->Find(entry.sequence);
       if (sequence.beams == nullptr || entry.token_count == 0) continue;
-      const auto row = RowBehind(sequence.tokens);
+      const Tokens answer(sequence.tokens.begin() + sequence.prompt_tokens, sequence.tokens.end());
+      EXPECT_EQ(plan.entries[e].masked, sequence.spec.masked);
+      if (sequence.spec.masked) {
+        // Whoever makes the mask knows the beam by what it was told.
+        EXPECT_EQ(told_[std::pair(sequence.spec.handle, sequence.spec.sampling.choice)], answer);
+        if (Philox(99, {++rows_, 0, 0, 0})[0] % 4 == 0) {
+          EXPECT_TRUE(s->Postpone(entry.sequence));
+          entry.token_count = 0;
+          continue;
+        }
+      }
+      auto row = RowBehind(sequence.tokens, answer, sequence.spec.masked ? FitsSome : FitsAll);
+      if (row.empty()) {
+        s->DropBeam(entry.sequence);
+        row = RowBehind(sequence.tokens);
+        ++dropped_;
+      }
       batch::ResultToken& token = result.tokens[entry.token_begin];
       token.id = row[0].id;
       token.top_begin = static_cast<int32_t>(result.top.size());
-      token.top_count = sequence.spec.sampling.top_logprobs;
+      token.top_count =
+          std::min(sequence.spec.sampling.top_logprobs, static_cast<int32_t>(row.size()));
       result.top.insert(result.top.end(), row.begin(), row.begin() + token.top_count);
     }
     return result;
+  }
+  void TakeMoves() {
+    for (const BeamMove& move : outcome.moves) {
+      Tokens answer = told_[{move.handle, move.parent}];
+      answer.push_back(move.token);
+      told_[{move.handle, move.member}] = std::move(answer);
+    }
   }
 
   void Step() {
     const BatchPlan plan = Plan();
     Compute(plan);
     Commit(Draw(plan));
+    TakeMoves();
     Collect();
   }
   void Collect() {
     for (const SequenceOutcome& out : outcome.sequences) {
-      if (!out.beam) continue;
+      if (!out.beam || out.finish == FinishReason::kAbsent) continue;
+      if (out.finish == FinishReason::kError) continue;
       EXPECT_EQ(out.choice, static_cast<int32_t>(found_[out.handle].size()));
       Tokens tokens;
       for (int32_t i = 0; i < out.token_count; ++i)
@@ -180,7 +231,10 @@ class BeamsTest : public SchedulerTest {
   std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> kv_;  // group, block, place: the token
   std::map<std::pair<int32_t, int32_t>, Tokens> tables_;         // of a group and slot
   std::map<int32_t, std::vector<Hypothesis>> found_;             // by handle
+  std::map<std::pair<int32_t, int32_t>, Tokens> told_;  // by handle and member: an answer, by moves
   size_t copies_ = 0;
+  uint32_t rows_ = 0;  // that waited for masks
+  int dropped_ = 0;    // beams
 };
 
 TEST_F(BeamsTest, FindsWhatTheDefinitionFinds) {
@@ -249,6 +303,73 @@ TEST_F(BeamsTest, MemoryThatRunsShortAndOthersBesideItChangeNothing) {
   Finish();
   EXPECT_GT(s->Stats().preemptions, 0u);
   for (int32_t i = 0; i < 3; ++i) ExpectSame(found_[i], Expected(Count(9, 100 * i), {4}, 12));
+  ExpectAllFree();
+}
+
+// Each beam has a mask of its own, which follows it from sequence to sequence; late ones are
+// waited for.
+TEST_F(BeamsTest, HeldToTokensTheyFindTheBestOfWhatFits) {
+  size_t fewer = 0;
+  for (int32_t width = 1; width <= kBeamsMax; ++width) {
+    for (int32_t i = 0; i < 20; ++i) {
+      Start(96);
+      SequenceSpec spec = Search(16, Count(5 + i % 4, 10 * i), {width}, 9);
+      spec.handle = 1;
+      spec.masked = true;
+      const Tokens prompt = spec.prompt;
+      Add(std::move(spec));
+      Finish();
+      const auto expected = Expected(prompt, {width}, 9, FitsSome);
+      ExpectSame(found_[1], expected);
+      fewer += expected.size() < static_cast<size_t>(width) ? 1 : 0;
+      ExpectAllFree();
+      found_.clear();
+      told_.clear();
+    }
+  }
+  EXPECT_GT(fewer, 0u);
+  EXPECT_GT(dropped_, 0);
+}
+
+TEST_F(BeamsTest, HeldOrNotMemoryThatRunsShortAndOthersBesideThemChangeNothing) {
+  Start(22);
+  for (int32_t i = 0; i < 4; ++i) {
+    SequenceSpec spec = Search(16 * (2 * i + 1), Count(9, 100 * i), {4}, 12);
+    spec.handle = i;
+    spec.masked = i % 2 == 0;
+    Add(std::move(spec));
+    Add(Spec(16 * (2 * i + 2), Count(7, 1000 * i), 20));
+  }
+  Finish();
+  EXPECT_GT(s->Stats().preemptions, 0u);
+  for (int32_t i = 0; i < 4; ++i) {
+    ExpectSame(found_[i], Expected(Count(9, 100 * i), {4}, 12, i % 2 == 0 ? FitsSome : FitsAll));
+  }
+  ExpectAllFree();
+}
+
+TEST_F(BeamsTest, AnswersThatThereAreNotAreAbsentAndWithoutAnyTheSearchFails) {
+  Start(96);
+  SequenceSpec spec = Search(16, Count(5), {3}, 9);
+  spec.masked = true;
+  Add(std::move(spec));
+  StepResult result = Answer(Plan());
+  result.top = {{kEnd, -1.0f}};
+  result.tokens[0].top_count = 1;
+  Commit(result);
+  ASSERT_EQ(outcome.sequences.size(), 3u);
+  EXPECT_EQ(outcome.sequences[0].finish, FinishReason::kEnd);
+  EXPECT_EQ(outcome.sequences[1].finish, FinishReason::kAbsent);
+  EXPECT_EQ(outcome.sequences[2].finish, FinishReason::kAbsent);
+  EXPECT_TRUE(outcome.moves.empty());
+  spec = Search(32, Count(5), {3}, 9);
+  spec.masked = true;
+  Add(std::move(spec));
+  const BatchPlan plan = Plan();
+  s->DropBeam(32);
+  Commit(Answer(plan));
+  ASSERT_EQ(outcome.sequences.size(), 3u);
+  for (const SequenceOutcome& out : outcome.sequences) EXPECT_EQ(out.finish, FinishReason::kError);
   ExpectAllFree();
 }
 

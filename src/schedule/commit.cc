@@ -39,6 +39,7 @@ Scheduler::Step Scheduler::TakeOldestStep(uint64_t id) {
 
 void Scheduler::Commit(const batch::StepResult& result, CommitOutcome* outcome) {
   outcome->sequences.clear();
+  outcome->moves.clear();
   outcome->sequences.reserve(options_.max_num_seqs);
   outcome->answers.Reset(result.step);
   Step step = TakeOldestStep(result.step);
@@ -52,6 +53,7 @@ void Scheduler::Commit(const batch::StepResult& result, CommitOutcome* outcome) 
 
 void Scheduler::Fail(uint64_t id, CommitOutcome* outcome) {
   outcome->sequences.clear();
+  outcome->moves.clear();
   Step step = TakeOldestStep(id);
   for (const Booked& booked : step.entries) {
     const auto it = sequences_.find(booked.id);

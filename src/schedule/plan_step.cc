@@ -113,7 +113,10 @@ void Scheduler::PreemptForShare() {
 }
 
 void Scheduler::Preempt(Sequence* sequence) {
-  if (sequence->beams != nullptr) sequence->beams->search.ForgetRows();
+  if (sequence->beams != nullptr) {
+    sequence->beams->search.ForgetRows();
+    sequence->beams->stuck.clear();
+  }
   for (Sequence* member : Together(sequence)) {
     ++totals_.preemptions;
     Requeue(member);

@@ -79,9 +79,20 @@ struct SequenceOutcome {
   int64_t admitted_us = 0;
 };
 
+// How a beam of a search with masks goes on: the sequence of this number (SamplingParams::choice)
+// has the tokens of `parent`'s, as they were before this step, and `token`.
+struct BeamMove {
+  int32_t handle = -1;  // of the search's SequenceSpec
+  int32_t member = 0, parent = 0;
+  int32_t token = 0;
+};
+
 struct CommitOutcome {
   std::vector<SequenceOutcome> sequences;  // those with tokens, scores or an end
-  batch::StepResult answers;               // of beam searches: tokens and their log-probs alone
+  // Of one search after the other, for each of its beams; those that leave their parents come
+  // first, so that they may be made in this order.
+  std::vector<BeamMove> moves;
+  batch::StepResult answers;  // of beam searches: tokens and their log-probs alone
 };
 
 struct SchedulerStats {
@@ -170,6 +181,9 @@ class Scheduler {
   // which do not go back by a token, queues again. False when it has ended since the plan was made.
   // REQUIRES: the plan is uncommitted, and draws for it.
   bool Postpone(SequenceId id);
+  // Nothing may follow the beam, by what its search is held to: what the newest plan draws for it
+  // is dropped, and the beam with it. REQUIRES: likewise; it is a beam.
+  void DropBeam(SequenceId id);
 
   bool HasWork() const { return !sequences_.empty(); }
   int32_t uncommitted() const { return static_cast<int32_t>(in_flight_.size()); }
@@ -307,7 +321,7 @@ class Scheduler {
   void EnqueueBeams(SequenceSpec spec, int64_t now_us);
   void CommitBeam(const Booked& booked, const batch::StepResult& result,
                   const batch::ResultEntry& entry, Sequence* sequence, CommitOutcome* outcome);
-  void FollowBeams(BeamGroup* group);
+  void FollowBeams(BeamGroup* group, CommitOutcome* outcome);
   void LeaveTokens(Sequence* sequence);
   bool ForkBeam(Sequence* sequence, Budget* budget);
   // With its answers where `reason` is kNone. `outcome`: null where nobody is told.

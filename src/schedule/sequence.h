@@ -26,8 +26,9 @@ enum class FinishReason : uint8_t {
   kLength,     // max_tokens or the context is used up
   kCancelled,  // the caller gave up
   kError,      // its logits were degenerate, or its step failed
+  kAbsent,     // its search has found fewer answers than were asked for
 };
-inline constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kError) + 1;
+inline constexpr size_t kFinishReasons = static_cast<size_t>(FinishReason::kAbsent) + 1;
 
 // How a drawn id ends an answer: kEnd, kStop, or kNone where it does not.
 inline FinishReason EndOf(int32_t id, std::span<const int32_t> end_ids,

@@ -24,7 +24,7 @@ struct Choice {
   // Of its prompt, shared by its choices; null: none came.
   std::shared_ptr<const std::vector<TokenInfo>> prompt_tokens;
   std::shared_ptr<const std::vector<int32_t>> prompt_ids;  // likewise
-  FinishReason finish = FinishReason::kNone;
+  FinishReason finish = FinishReason::kNone;               // kAbsent: nobody is told of it
   std::string stop_match;
   uint64_t seed = 0;
   bool begun = false;       // a chunk of it has been sent

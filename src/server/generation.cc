@@ -183,7 +183,9 @@ void Generation::OnEvent(size_t request, TextDelta&& delta) {
       Fail(CancelledByServer());
     } else {
       const int index = static_cast<int>(request) * call_.requests.front().n + delta.choice;
-      if (call_.stream) {
+      if (delta.finish == FinishReason::kAbsent) {
+        choices_[index].finish = delta.finish;
+      } else if (call_.stream) {
         SendEvent(index, delta);
       } else {
         KeepEvent(index, std::move(delta));

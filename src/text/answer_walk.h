@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "text/tokenizer.h"
@@ -13,6 +14,8 @@ class AnswerWalk {
  public:
   virtual ~AnswerWalk() = default;
 
+  // Another one that has come as far and goes on by itself.
+  virtual std::unique_ptr<AnswerWalk> Copy() const = 0;
   // Goes on by a token. False, and it stays where it is: that cannot come here.
   // REQUIRES: no id that ends an answer
   virtual bool Go(TokenId id) = 0;

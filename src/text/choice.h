@@ -51,6 +51,7 @@ class ChoiceWalk : public AnswerWalk {
   ChoiceWalk(std::shared_ptr<const ChoiceSet> set, std::shared_ptr<const Tokenizer> tokenizer,
              bool starts_text);
 
+  std::unique_ptr<AnswerWalk> Copy() const override { return std::make_unique<ChoiceWalk>(*this); }
   bool Go(TokenId id) override;
   void Back(int tokens) override { path_.resize(path_.size() - static_cast<size_t>(tokens)); }
   bool complete() const override;

@@ -1,12 +1,12 @@
 #include "text/grammar.h"
 
 #include <algorithm>
-#include <ctime>
 #include <exception>
 #include <utility>
 
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "base/thread_time.h"
 #include "text/empty_alternatives.h"
 #include "text/grammar_compiler/frames.h"
 #include "text/grammar_compiler/library.h"
@@ -46,12 +46,6 @@ namespace {
 constexpr int64_t kTokenMicrosMax = 25'000;
 constexpr int64_t kMaskMicrosMax = 100'000;
 
-int64_t ThreadMicros() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return int64_t{time.tv_sec} * 1'000'000 + time.tv_nsec / 1000;
-}
-
 std::shared_ptr<const GrammarVocabulary> MakeVocabulary(std::shared_ptr<const Tokenizer> tokenizer,
                                                         int size, std::vector<TokenId> end_ids) {
   auto made = std::make_shared<GrammarVocabulary>();
@@ -86,6 +80,12 @@ class GrammarWalk : public AnswerWalk {
   GrammarWalk(std::shared_ptr<const GrammarVocabulary> vocabulary,
               const xgrammar::CompiledGrammar& compiled, bool starts_text)
       : vocabulary_(std::move(vocabulary)), matcher_(compiled), starts_text_(starts_text) {}
+
+  std::unique_ptr<AnswerWalk> Copy() const override {
+    auto copy = std::make_unique<GrammarWalk>(*this);
+    copy->matcher_ = matcher_.Fork();  // a copied matcher is the same one
+    return copy;
+  }
 
   bool Go(TokenId id) override {
     if (id < 0 || id >= vocabulary_->size) return false;

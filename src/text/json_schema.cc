@@ -126,8 +126,9 @@ class Rewriter {
   std::vector<OrderedJson> parts_;
   int nesting_ = 0;
   int64_t lengths_ = 0;  // of all strings
-  size_t listed_ = 0;    // values
-  int patterned_ = 0;    // objects with patternProperties
+  MultiplesTaken multiples_;
+  size_t listed_ = 0;  // values
+  int patterned_ = 0;  // objects with patternProperties
 };
 
 OrderedJson AnyReference() { return {{"$ref", "#/$defs/any"}}; }
@@ -202,7 +203,7 @@ void Rewriter::EmitForm(const SchemaForm& form, OrderedJson* alternatives) {
   };
   if ((form.types & kNullType) != 0) add({{"type", "null"}});
   if ((form.types & kBooleanType) != 0) add({{"type", "boolean"}});
-  if ((form.types & kNumberType) != 0) add(NumbersOf(form, &refusals_, &extended_));
+  if ((form.types & kNumberType) != 0) add(NumbersOf(form, &multiples_, &refusals_, &extended_));
   if ((form.types & kStringType) != 0) add(String(form));
   if ((form.types & kArrayType) != 0) add(Array(form));
   if ((form.types & kObjectType) != 0) add(Object(form));

@@ -133,6 +133,40 @@ TEST(RewriteSchemaTest, WhatIsNotSupportedIsNamedWithItsPlace) {
   EXPECT_THAT(Refusal(R"({"const": "\ufdd01"})"), HasSubstr("U+FDD0"));
 }
 
+// What stands for a keyword is made of copies, whose place nobody knows.
+TEST(RewriteSchemaTest, ARefusalNamesThePlaceInTheSchemaThatWasSent) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"dependencies": {"a": {"properties": {"b": {"type": "array", "uniqueItems": true}}}}})",
+       "\"#/dependencies/a/properties/b\""},
+      {R"({"properties": {"x": {"dependencies": {"a": {"$dynamicRef": "#no"}}}}})",
+       "\"#/properties/x/dependencies/a\""},
+      {R"({"properties": {"x": {"dependentSchemas": {"a": {"$ref": "#/no"}}}}})",
+       "\"#/properties/x/dependentSchemas/a\""},
+      {R"({"if": {"required": ["a"]}, "then": {"properties": {"b": {"pattern": 5}}}})",
+       "\"#/then/properties/b\""},
+      {R"({"properties": {"": {"uniqueItems": true}}})", "\"#/properties/\""},
+      {R"({"properties": {"x": {"$dynamicRef": "#a"}}, "$defs": {"b": {"$dynamicAnchor": "a"},
+           "c": {"$dynamicAnchor": "a"}}})",
+       "\"#/properties/x\""},
+      {R"({"dependencies": {"a": 1}})", "#/dependencies/a "}};
+  for (const auto& [schema, place] : cases) {
+    EXPECT_THAT(Refusal(schema), HasSubstr(place)) << schema;
+  }
+}
+
+TEST(RewriteSchemaTest, MultiplesThatTakeTooLongTogetherAreRefusedAtOnce) {
+  EXPECT_THAT(Refusal(R"({"properties": {"a": {"type": "integer", "multipleOf": 997},
+                                          "b": {"type": "integer", "multipleOf": 991}}})"),
+              HasSubstr("together above 1000"));
+  EXPECT_THAT(
+      Refusal(R"({"properties": {"a": {"multipleOf": 0.333}, "b": {"multipleOf": 0.319}}})"),
+      HasSubstr("together above 1000"));
+  EXPECT_TRUE(RewriteSchema(R"({"properties": {"a": {"type": "integer", "multipleOf": 499},
+                                               "b": {"type": "integer", "multipleOf": 501}}})",
+                            false)
+                  .ok());
+}
+
 TEST(RewriteSchemaTest, PropertiesAreCountedWhereTheirNamesAreKnown) {
   for (const char* schema :
        {R"({"type": "object", "minProperties": 2})",

@@ -98,6 +98,33 @@ constexpr const char* kOneOrMore[] = {"allOf",
 constexpr const char* kNamed[] = {
     "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"};
 
+// Calls visit(part) for each schema that stands right within another, or a list of them.
+template <class Visit>
+void ForEachSchemaWithin(const OrderedJson& schema, const Visit& visit) {
+  for (const char* keyword : kOneOrMore) {
+    if (const auto part = schema.find(keyword); part != schema.end()) visit(*part);
+  }
+  for (const char* keyword : kNamed) {
+    const auto parts = schema.find(keyword);
+    if (parts == schema.end() || !parts->is_object()) continue;
+    for (const OrderedJson& part : *parts) visit(part);
+  }
+}
+
+// The first schema anywhere within another that equals `part`; null: there is none.
+const OrderedJson* SameWithin(const OrderedJson& schema, const OrderedJson& part) {
+  const OrderedJson* same = nullptr;
+  const auto look = [&](const OrderedJson& inner) {
+    if (same != nullptr) return;
+    same = inner == part ? &inner : SameWithin(inner, part);
+  };
+  if (schema.is_array()) {
+    for (const OrderedJson& inner : schema) look(inner);
+  }
+  if (schema.is_object()) ForEachSchemaWithin(schema, look);
+  return same;
+}
+
 }  // namespace
 
 Status RefuseKeyword(std::string_view keyword, std::string_view place, std::string_view why) {
@@ -160,20 +187,13 @@ void SchemaDocument::NoteNames(const OrderedJson& schema, const std::string& bas
   if (dynamic != schema.end() && dynamic->is_string())
     ++dynamic_anchors_[dynamic->get<std::string>()];
   if (schema.value("$recursiveAnchor", OrderedJson()) == true) ++dynamic_anchors_[""];
-  for (const char* keyword : kOneOrMore) {
-    if (const auto part = schema.find(keyword); part != schema.end()) NoteNames(*part, own);
-  }
-  for (const char* keyword : kNamed) {
-    const auto parts = schema.find(keyword);
-    if (parts == schema.end() || !parts->is_object()) continue;
-    for (const OrderedJson& part : *parts) NoteNames(part, own);
-  }
+  ForEachSchemaWithin(schema, [&](const OrderedJson& part) { NoteNames(part, own); });
 }
 
 const OrderedJson* SchemaDocument::Adopt(OrderedJson schema, const OrderedJson& part) {
   if (origins_.size() > kAdoptedValuesMax) return nullptr;
   adopted_.push_back(std::move(schema));
-  origins_.emplace(&adopted_.back(), Origin{&part, {}, 0});
+  origins_.emplace(&adopted_.back(), Origin{&part, {}, 0, /*adopted=*/true});
   NoteOrigins(adopted_.back());
   return &adopted_.back();
 }
@@ -188,11 +208,15 @@ std::string SchemaDocument::PlaceOf(const OrderedJson& part) const {
   std::vector<const Origin*> way;
   for (auto at = origins_.find(&part); at != origins_.end();
        at = origins_.find(at->second.parent)) {
+    if (at->second.adopted) {
+      // Mostly it is made of copies of what it stands for.
+      const OrderedJson* const same = SameWithin(*at->second.parent, part);
+      return PlaceOf(same == nullptr ? *at->second.parent : *same);
+    }
     way.push_back(&at->second);
   }
   std::string place = "#";
   for (auto step = way.rbegin(); step != way.rend(); ++step) {
-    if ((*step)->parent->is_object() && (*step)->key.empty()) break;  // adopted
     place += (*step)->parent->is_array() ? StrCat("/", (*step)->index)
                                          : StrCat("/", Escaped((*step)->key));
   }

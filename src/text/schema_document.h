@@ -22,7 +22,8 @@ class SchemaDocument {
   SchemaDocument& operator=(const SchemaDocument&) = delete;
 
   const OrderedJson& root() const { return root_; }
-  // Where a part stands: "#/properties/a".
+  // Where a part stands: "#/properties/a". Of what stands for a part, that part's place, or that of
+  // the same schema within it.
   std::string PlaceOf(const OrderedJson& part) const;
   // What "$ref" means in `from`: "#/$defs/a", "#anchor", or the $id of a part with one of those
   // behind it. Null where there is no such part here.
@@ -42,6 +43,7 @@ class SchemaDocument {
     const OrderedJson* parent;
     std::string_view key;  // in an object
     size_t index;          // in an array
+    bool adopted = false;  // it stands for the parent
   };
 
   void NoteOrigins(const OrderedJson& value);

@@ -109,6 +109,20 @@ void RefuseMultiple(const SchemaForm& form, SchemaRefusals* refusals) {
   }
 }
 
+// Refuses what takes the library too long together: two near the limit of one take it seconds.
+void CountMultiple(const SchemaForm& form, const Decimal& multiple, MultiplesTaken* taken,
+                   SchemaRefusals* refusals) {
+  taken->steps += multiple.count;
+  taken->rules += multiple.count * (1 + multiple.decimals);
+  if (taken->steps <= kMultipleMax && taken->rules <= 2 * kMultipleMax) return;
+  for (size_t i = 0; i < form.members.size(); ++i) {
+    if (form.Find(i, "multipleOf") == nullptr) continue;
+    refusals->Refuse(form, i, "multipleOf",
+                     StrCat("is one of several that are together above ", kMultipleMax,
+                            ", without their decimal points, or have as many digits behind them"));
+  }
+}
+
 // Multiples within bounds, which are whole where `multiple` is.
 OrderedJson Multiples(const SchemaForm& form, const Decimal& multiple, std::optional<double> low,
                       std::optional<double> high, SchemaRefusals* refusals, bool* extended) {
@@ -218,7 +232,8 @@ bool ValueBounds::Hold(const OrderedJson& value) {
          (!below || number < *below);
 }
 
-OrderedJson NumbersOf(const SchemaForm& form, SchemaRefusals* refusals, bool* extended) {
+OrderedJson NumbersOf(const SchemaForm& form, MultiplesTaken* taken, SchemaRefusals* refusals,
+                      bool* extended) {
   uint8_t types = form.types & kNumberType;
   const bool only_integers = types == kIntegerType;
   const std::optional<Decimal> multiple = MultipleOf(form, only_integers, refusals);
@@ -241,7 +256,11 @@ OrderedJson NumbersOf(const SchemaForm& form, SchemaRefusals* refusals, bool* ex
     return false;
   }
   if (multiple && (multiple->count > 1 || multiple->decimals > 0)) {
-    return Multiples(form, *multiple, low, high, refusals, extended);
+    OrderedJson schema = Multiples(form, *multiple, low, high, refusals, extended);
+    if (schema.is_object() && schema.contains("multipleOf")) {
+      CountMultiple(form, *multiple, taken, refusals);
+    }
+    return schema;
   }
   if (!integers) {
     for (const char* keyword : kBounds) CheckDecimals(form, keyword, refusals);

@@ -41,8 +41,15 @@ class ValueBounds {
   std::optional<NumberBounds> bounds_;  // for the first number
 };
 
+// What all multipleOf of one schema take to be compiled.
+struct MultiplesTaken {
+  int64_t steps = 0;  // without their decimal points
+  int64_t rules = 0;  // the same for each decimal place
+};
+
 // The rewritten schema of the numbers that fit; false: none does. `*extended`: set where the
 // library itself cannot read it.
-OrderedJson NumbersOf(const SchemaForm& form, SchemaRefusals* refusals, bool* extended);
+OrderedJson NumbersOf(const SchemaForm& form, MultiplesTaken* taken, SchemaRefusals* refusals,
+                      bool* extended);
 
 }  // namespace sluice::text

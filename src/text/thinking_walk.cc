@@ -90,6 +90,15 @@ ThinkingWalk::ThinkingWalk(std::shared_ptr<const ThinkingTags> tags, Options opt
   if (options_.opened) state_.at = At::kThinking;
 }
 
+std::unique_ptr<AnswerWalk> ThinkingWalk::Copy() const {
+  auto copy =
+      std::make_unique<ThinkingWalk>(tags_, options_, start_ == nullptr ? nullptr : start_->Copy(),
+                                     behind_ == nullptr ? nullptr : behind_->Copy());
+  copy->state_ = state_;
+  copy->before_ = before_;
+  return copy;
+}
+
 bool ThinkingWalk::MustClose() const {
   if (state_.at != At::kThinking || tags_->end_ids().empty()) return false;
   return (options_.tokens_max && state_.thinking >= *options_.tokens_max) ||

@@ -68,6 +68,7 @@ class ThinkingWalk : public AnswerWalk {
   ThinkingWalk(std::shared_ptr<const ThinkingTags> tags, Options options,
                std::unique_ptr<AnswerWalk> start, std::unique_ptr<AnswerWalk> behind);
 
+  std::unique_ptr<AnswerWalk> Copy() const override;
   bool Go(TokenId id) override;
   void Back(int tokens) override;
   bool complete() const override;

@@ -29,7 +29,8 @@ def body_of(search):
             "beam_width": width if constant else search["widths"], "ignore_eos": not own,
             "stop_token_ids": [] if own else search["ends"], "min_tokens": search.get("min_tokens", 0),
             "length_penalty": search.get("length_penalty", 1.0),
-            "early_stopping": search.get("early_stopping", False)}
+            "early_stopping": search.get("early_stopping", False),
+            **({"guided_regex": search["regex"]} if "regex" in search else {})}
 
 
 class BeamsTest(unittest.TestCase):
@@ -53,7 +54,10 @@ class BeamsTest(unittest.TestCase):
         return self.ask({"tokens": ids}, "/detokenize")["prompt"]
 
     def test_answers_are_those_of_transformers(self):
-        for search in searches()[::4]:
+        free = [search for search in searches() if "regex" not in search]
+        held = [search for search in searches() if "regex" in search]
+        self.assertGreater(len(held), 20)
+        for search in free[::4] + held[::3]:
             answer = self.ask(body_of(search))
             texts = [choice["text"] for choice in answer["choices"]]
             # The token that ends an answer is not a part of it.
@@ -112,6 +116,38 @@ class BeamsTest(unittest.TestCase):
         self.assertIsNone(plain[0]["logprobs"])
         self.refused("best_of", {**body, "n": 1, "best_of": 2, "stream": True})
 
+    def test_answers_are_held_to_what_the_request_asks_for(self):
+        schema = {"type": "object", "properties": {"done": {"type": "boolean"}, "mood": {"enum": ["up", "down"]}},
+                  "required": ["done", "mood"], "additionalProperties": False}
+        body = {"messages": [{"role": "user", "content": "ab"}], "max_tokens": 60, "use_beam_search": True, "n": 4,
+                "logprobs": True, "top_logprobs": 2,
+                "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}
+        answer = self.ask(body, "/v1/chat/completions")
+        texts = [choice["message"]["content"] for choice in answer["choices"]]
+        every = ['{"done":%s,"mood":"%s"}' % (done, mood) for done in ("true", "false") for mood in ("up", "down")]
+        self.assertEqual(sorted(texts), sorted(every))
+        scores = [sum(token["logprob"] for token in choice["logprobs"]["content"]) / len(choice["logprobs"]["content"])
+                  for choice in answer["choices"]]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+        # Whole in a stream, too.
+        _, _, text = self.server.request("POST", "/v1/chat/completions", {**body, "stream": True, "n": 2,
+                                                                           "beam_width": 4})
+        events = [json.loads(line[6:]) for line in text.decode().split("\n") if line.startswith("data: {")]
+        pieces = [choice["delta"].get("content") for event in events for choice in event["choices"]]
+        self.assertEqual([piece for piece in pieces if piece], texts[:2])
+
+    def test_there_are_no_more_answers_than_fit(self):
+        body = {"prompt": ["ab", "cd"], "max_tokens": 20, "use_beam_search": True, "n": 4, "echo": True,
+                "guided_choice": ["xq", "zq"]}
+        choices = self.ask(body)["choices"]
+        self.assertEqual([choice["index"] for choice in choices], [0, 1, 4, 5])
+        self.assertEqual(sorted(choice["text"] for choice in choices), ["abxq", "abzq", "cdxq", "cdzq"])
+        _, _, text = self.server.request("POST", "/v1/completions", {**body, "prompt": "ab", "stream": True})
+        events = [line[6:] for line in text.decode().split("\n") if line.startswith("data: ")]
+        self.assertEqual(events.pop(), "[DONE]")
+        pieces = [choice for event in events for choice in json.loads(event)["choices"]]
+        self.assertEqual(sorted(piece["text"] for piece in pieces), ["abxq", "abzq"])
+
     def test_min_new_tokens_is_min_tokens(self):
         body = {"prompt": "abc", "max_tokens": 8, "temperature": 0, "stop_token_ids": list(range(320))}
         self.assertEqual(self.ask(body)["usage"]["completion_tokens"], 1)
@@ -122,7 +158,6 @@ class BeamsTest(unittest.TestCase):
         beams = {"prompt": "ab", "max_tokens": 4, "use_beam_search": True, "beam_width": 3}
         for field, more in (("temperature", {"temperature": 0.7}), ("top_p", {"top_p": 0.5}),
                             ("presence_penalty", {"presence_penalty": 1}), ("stop", {"stop": "a"}),
-                            ("guided_regex", {"guided_regex": "a+"}), ("choice", {"guided_choice": ["a"]}),
                             ("n", {"n": 4}), ("max_tokens", {"max_tokens": 0}),
                             ("beam_width", {"beam_width": 9}), ("logit_bias", {"logit_bias": {"5": 1}})):
             with self.subTest(field=field):

@@ -65,6 +65,24 @@ class GrammarTest(unittest.TestCase):
             shown = b"".join(bytes(token.bytes) for token in choice.logprobs.content)
             self.assertTrue(shown.startswith(choice.message.content.encode()), shown)
 
+    def test_what_the_last_message_has_begun_and_the_answer_fit_together(self):
+        def ask(begun, **fields):
+            return self.ask(messages=[*CITY, {"role": "assistant", "content": begun}],
+                            extra_body={"continue_final_message": True, "add_generation_prompt": False},
+                            **fields).choices[0].message.content
+        for begun in ('{"city":"', '{"city":"Par', '{"city":"Paris","country":"France","people":2'):
+            self.fits(begun + ask(begun, response_format=FORMAT))
+        with self.assertRaises(openai.BadRequestError) as refused:
+            ask("Here is the city: ", response_format=FORMAT)
+        self.assertEqual(refused.exception.param, "messages")
+        self.assertIn("does not fit", refused.exception.message)
+
+    def test_a_search_answers_by_the_schema_too(self):
+        answer = self.ask(response_format=FORMAT, n=3, extra_body={"use_beam_search": True})
+        for choice in answer.choices:
+            self.fits(choice.message.content)
+        self.assertEqual(len(answer.choices), 3)
+
     def test_every_spelling(self):
         text = json.dumps(SCHEMA)
         for fields in ({"structured_outputs": {"json": SCHEMA}}, {"guided_json": text},

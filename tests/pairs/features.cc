@@ -387,11 +387,7 @@ void AddLives(std::vector<Feature>* list) {
              {"little memory", "tokens of answer for each beam need"},
              {"stop tokens", "together they may be 20 at most"},
              {"at least", "together they may be 20 at most"},
-             {"stop string", "has no text before its end in which a stop string could be found"},
-             {kChoiceName, "cannot hold its answers to texts"},
-             {kSchemaName, "cannot hold its answers to one"},
-             {kRegexName, "cannot hold its answers to one"},
-             {kCallsName, "cannot hold its answers to calls of tools"}};
+             {"stop string", "has no text before its end in which a stop string could be found"}};
   for (const char* other :
        {"temperature", "top-k", "top-p", "min-p", "repetition penalty", "presence penalty",
         "frequency penalty", "no repeated n-gram", "logit bias", "logits processor"}) {

@@ -148,6 +148,7 @@ std::string OpenAiAnswer::Whole(const std::vector<Choice>& choices, const Usage&
   json["system_fingerprint"] = head_.fingerprint;
   json["choices"] = OrderedJson::array();
   for (size_t i = 0; i < choices.size(); ++i) {
+    if (choices[i].finish == FinishReason::kAbsent) continue;
     json["choices"].push_back(WholeChoice(static_cast<int>(i), choices[i]));
   }
   json["usage"] = UsageJson(usage);

@@ -36,6 +36,13 @@ class AnswerParts {
   void EndCall(TextDelta* delta);
   // The text ends where it ends, in a call too.
   void Finish(TextDelta* delta);
+  // Calls that are begun from here on are numbered from 0, behind the one that is open, if there is
+  // one; where one alone is wanted, it may have come. Gives whether one is open that is wanted.
+  bool CountAnew() {
+    const bool open = in_call_ && !dropped_;
+    if (!wanted_.one_call) calls_ = open ? 1 : 0;
+    return open;
+  }
 
   bool in_call() const { return in_call_; }
   // That were begun and are wanted.

@@ -484,7 +484,8 @@ bool OutputFormat::OpensThinking(std::string_view prompt_end) const {
 
 std::unique_ptr<OutputParser> OutputFormat::MakeParser(const OutputParsing& wanted,
                                                        const ToolSchemas& schemas,
-                                                       std::string_view prompt_end) const {
+                                                       std::string_view prompt_end,
+                                                       std::string_view begun) const {
   OutputParsing told = wanted;
   const CallFamily* const calls = Narrow(&told);
   const bool tagged =
@@ -492,9 +493,19 @@ std::unique_ptr<OutputParser> OutputFormat::MakeParser(const OutputParsing& want
   if (calls == nullptr && !tagged) return nullptr;
   const ThinkTags* const tags = tagged ? &think_->tags : nullptr;
   const bool thinking = tagged && OpensThinking(prompt_end);
-  return std::make_unique<OutputParser>(AnswerParts(told, calls != nullptr && calls->short_ids),
-                                        calls == nullptr ? nullptr : calls->make(schemas), tags,
-                                        thinking, calls == nullptr ? "" : calls->cut);
+  const auto make = [&] {
+    return std::make_unique<OutputParser>(AnswerParts(told, calls != nullptr && calls->short_ids),
+                                          calls == nullptr ? nullptr : calls->make(schemas), tags,
+                                          thinking, calls == nullptr ? "" : calls->cut);
+  };
+  auto parser = make();
+  if (begun.empty()) return parser;
+  TextDelta alone;
+  const auto other = make();
+  other->Add(begun, &alone);
+  other->Finish(&alone);
+  parser->Begin(begun, alone);
+  return parser;
 }
 
 }  // namespace sluice::text

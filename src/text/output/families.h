@@ -67,9 +67,12 @@ class OutputFormat {
   // `prompt_end`: the last characters of the prompt as the model reads it. The thinking's tag may
   // stand there.
   bool OpensThinking(std::string_view prompt_end) const;
-  // `schemas` outlives the parser. Null: nothing that is wanted can be told apart.
+  // `schemas` outlives the parser. `begun`: what stands behind `prompt_end` in the prompt, where
+  // the answer goes on with it (OutputParser::Begin). Null: nothing that is wanted can be told
+  // apart.
   std::unique_ptr<OutputParser> MakeParser(const OutputParsing& wanted, const ToolSchemas& schemas,
-                                           std::string_view prompt_end) const;
+                                           std::string_view prompt_end,
+                                           std::string_view begun = {}) const;
 
  private:
   // What of it can be told; the parser of calls for that, or null.

@@ -50,9 +50,9 @@ class Parsing {
     wanted.reasoning = thinking != "none";
   }
 
-  // The text in these pieces.
-  Taken Take(const std::vector<std::string_view>& pieces) const {
-    const auto parser = format_.MakeParser(wanted, schemas_, prompt_end);
+  // The text in these pieces, behind what the prompt has begun.
+  Taken Take(const std::vector<std::string_view>& pieces, std::string_view begun = {}) const {
+    const auto parser = format_.MakeParser(wanted, schemas_, prompt_end, begun);
     Taken taken;
     if (parser == nullptr) {
       ADD_FAILURE() << "no parser";
@@ -66,7 +66,9 @@ class Parsing {
     TextDelta delta;
     parser->Finish(&delta);
     Put(delta, &taken);
-    EXPECT_EQ(parser->called(), !taken.calls.empty());
+    if (begun.empty()) {
+      EXPECT_EQ(parser->called(), !taken.calls.empty());
+    }
     return taken;
   }
   // The text at once. Cut in two at each place, and into bytes, it gives the same.
@@ -80,7 +82,27 @@ class Parsing {
     std::vector<std::string_view> bytes;
     for (size_t i = 0; i < text.size(); ++i) bytes.push_back(text.substr(i, 1));
     EXPECT_EQ(Take(bytes), whole) << "by bytes: " << text;
+    for (size_t cut = 1; cut < text.size(); ++cut) ExpectBehind(text, cut, whole);
     return whole;
+  }
+  // Where the prompt has begun the answer with what stands before the cut, the rest is what comes
+  // behind that, and the call whole that is open there. `whole`: what the text is as one answer.
+  void ExpectBehind(std::string_view text, size_t cut, const Taken& whole) const {
+    const Taken begun = Take(std::vector{text.substr(0, cut)});
+    const Taken rest = Take(std::vector{text.substr(cut)}, text.substr(0, cut));
+    const auto ends_with = [&](const std::string& all, const std::string& end,
+                               const std::string& known, const char* what) {
+      EXPECT_TRUE(all.ends_with(end))
+          << what << " \"" << end << "\", cut at " << cut << " of " << text;
+      EXPECT_LE(all.size(), known.size() + end.size())
+          << what << ", cut at " << cut << " of " << text;
+    };
+    ends_with(whole.text, rest.text, begun.text, "text");
+    ends_with(whole.reasoning, rest.reasoning, begun.reasoning, "reasoning");
+    ASSERT_LE(rest.calls.size(), whole.calls.size());
+    EXPECT_GE(rest.calls.size() + begun.calls.size(), whole.calls.size()) << "cut at " << cut;
+    EXPECT_TRUE(std::equal(rest.calls.rbegin(), rest.calls.rend(), whole.calls.rbegin()))
+        << "cut at " << cut << " of " << text << ": " << rest;
   }
   // What has come out behind `text`, before the answer has ended.
   Taken TakeOpen(std::string_view text) const {

@@ -16,7 +16,58 @@ OutputParser::OutputParser(AnswerParts parts, std::unique_ptr<CallParser> calls,
              : thinking      ? State::kThinking
                              : State::kStart) {}
 
+namespace {
+
+// What comes behind `begun` in `all`, of which it is the beginning.
+std::string Behind(const std::string& all, const std::string& begun) {
+  return all.substr(std::min(all.size(), begun.size()));
+}
+
+// Takes away what stands in `text` from `at` on and is the beginning of `known`, or all of it. Once
+// something else stands there nothing more is known.
+void DropKnown(size_t at, std::string* known, std::string* text) {
+  const std::string_view added = std::string_view(*text).substr(at);
+  if (known->empty() || added.empty()) return;
+  const size_t common = std::min(added.size(), known->size());
+  if (added.substr(0, common) != std::string_view(*known).substr(0, common)) return known->clear();
+  known->erase(0, common);
+  text->erase(at, common);
+}
+
+}  // namespace
+
+void OutputParser::Begin(std::string_view text, const TextDelta& alone) {
+  TextDelta told;
+  Take(text, &told);
+  known_text_ = Behind(alone.text, told.text);
+  known_reasoning_ = Behind(alone.reasoning, told.reasoning);
+  if (parts_.CountAnew() && !told.tool_calls.empty()) {
+    open_ = std::move(told.tool_calls.back());
+    open_->index = 0;
+    known_text_.clear();  // its arguments go on
+  }
+}
+
+template <class Work>
+void OutputParser::Tell(TextDelta* delta, const Work& work) {
+  const size_t text = delta->text.size(), reasoning = delta->reasoning.size();
+  const size_t calls = delta->tool_calls.size();
+  if (open_) delta->tool_calls.push_back(*std::exchange(open_, std::nullopt));
+  work();
+  DropKnown(text, &known_text_, &delta->text);
+  if (delta->tool_calls.size() > calls) known_text_.clear();  // it was a call's beginning
+  DropKnown(reasoning, &known_reasoning_, &delta->reasoning);
+}
+
 void OutputParser::Add(std::string_view piece, TextDelta* delta) {
+  Tell(delta, [&] { Take(piece, delta); });
+}
+
+void OutputParser::Finish(TextDelta* delta) {
+  Tell(delta, [&] { End(delta); });
+}
+
+void OutputParser::Take(std::string_view piece, TextDelta* delta) {
   if (state_ == State::kAnswer) return Answer(piece, delta);
   pending_.Add(piece);
   while (!pending_.rest().empty() && Step(delta)) {
@@ -59,7 +110,7 @@ bool OutputParser::Step(TextDelta* delta) {
   return false;
 }
 
-void OutputParser::Finish(TextDelta* delta) {
+void OutputParser::End(TextDelta* delta) {
   const std::string_view rest = pending_.rest();
   if (state_ == State::kThinking) parts_.Reasoning(rest, delta);
   if (state_ == State::kStart) Answer(rest, delta);

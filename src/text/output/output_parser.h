@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "text/output/answer_parts.h"
@@ -24,6 +26,10 @@ class OutputParser {
   OutputParser(AnswerParts parts, std::unique_ptr<CallParser> calls, const ThinkTags* tags,
                bool thinking, std::string_view cut);
 
+  // The prompt's end is the beginning of the answer, this text. What it says is told nobody again,
+  // but for a call that is open at its end: that is told whole, behind the next piece. `alone`: all
+  // that another parser makes of an answer that is this text. REQUIRES: no piece has come
+  void Begin(std::string_view text, const TextDelta& alone);
   // Adds to text, reasoning and tool_calls of `delta` what is certain behind this piece.
   void Add(std::string_view piece, TextDelta* delta);
   // The answer ends here; nothing is held back any more.
@@ -41,6 +47,11 @@ class OutputParser {
     kThinking,  // within the tags
     kAnswer,    // behind them, or without any
   };
+  void Take(std::string_view piece, TextDelta* delta);
+  void End(TextDelta* delta);
+  // What `work` adds to `delta`, without what is known, and with the open call of the prompt.
+  template <class Work>
+  void Tell(TextDelta* delta, const Work& work);
   bool Step(TextDelta* delta);
   void Answer(std::string_view piece, TextDelta* delta);
 
@@ -50,6 +61,10 @@ class OutputParser {
   AnswerParts parts_;
   State state_;
   PendingText pending_;
+  // Of the prompt's end: what it holds that may turn out to be text or thinking, though it is known
+  // already; and the call that is open behind it, until that is told.
+  std::string known_text_, known_reasoning_;
+  std::optional<ToolCallDelta> open_;
 };
 
 }  // namespace sluice::text

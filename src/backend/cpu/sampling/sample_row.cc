@@ -112,12 +112,15 @@ class RowSampler {
       ops::EditLogits(desc_, args_, row_, processed_);
       logits = processed_;
     }
-    if (params_.mask_row >= 0) {
-      const auto* const words = reinterpret_cast<const uint32_t*>(
-          args_.masks.ptr<int32_t>() + params_.mask_row * args_.masks.strides[0]);
-      kernels_.copy_allowed(logits, words, vocab_, processed_);
-    }
+    if (params_.mask_row >= 0) CopyAllowed(logits);
     return processed_;
+  }
+
+  // To processed_, from there, too: -inf where the mask says so. REQUIRES: there is one.
+  void CopyAllowed(const float* logits) {
+    const auto* const words = reinterpret_cast<const uint32_t*>(
+        args_.masks.ptr<int32_t>() + params_.mask_row * args_.masks.strides[0]);
+    kernels_.copy_allowed(logits, words, vocab_, processed_);
   }
 
   void DrawToken() {
@@ -299,20 +302,23 @@ class RowSampler {
       return ops::LogProb(value, raw_max_, 1.0f, log_total);
     };
     output_.logprob = logprob(logit);
-    output_.rank = static_cast<int32_t>(kernels_.count_at_least(raw_, token, logit) +
-                                        kernels_.count_above(raw_ + token, vocab_ - token, logit));
+    const bool allowed = params_.top_allowed && params_.mask_row >= 0;
+    if (allowed) CopyAllowed(raw_);
+    const float* const told = allowed ? processed_ : raw_;
+    output_.rank = static_cast<int32_t>(kernels_.count_at_least(told, token, logit) +
+                                        kernels_.count_above(told + token, vocab_ - token, logit));
     const int64_t wanted =
         std::min({int64_t{params_.top_logprobs}, int64_t{desc_.top_logprobs_max}, vocab_});
     const int64_t stride = args_.top_ids.strides[0];
     int32_t* ids = args_.top_ids.ptr<int32_t>() + row_ * stride;
     float* logprobs = args_.top_logprobs.ptr<float>() + row_ * stride;
     if (wanted > 0) {
-      Scan(raw_);
-      const Cut cut = TopK(raw_, wanted);
-      const int64_t ties_end = kernels_.after_equal(raw_, vocab_, cut.value, cut.ties);
-      kernels_.kept_ids(raw_, vocab_, cut.value, ties_end, ids, wanted);
-      std::sort(ids, ids + wanted, ops::Before{raw_});
-      for (int64_t i = 0; i < wanted; ++i) logprobs[i] = logprob(raw_[ids[i]]);
+      Scan(told);
+      const Cut cut = TopK(told, wanted);
+      const int64_t ties_end = kernels_.after_equal(told, vocab_, cut.value, cut.ties);
+      kernels_.kept_ids(told, vocab_, cut.value, ties_end, ids, wanted);
+      std::sort(ids, ids + wanted, ops::Before{told});
+      for (int64_t i = 0; i < wanted; ++i) logprobs[i] = logprob(told[ids[i]]);
     }
     if (output_.rank >= wanted) {
       ids[wanted] = output_.token;

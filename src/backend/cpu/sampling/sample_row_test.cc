@@ -114,6 +114,7 @@ Batch RandomBatch(std::mt19937& random, int64_t vocab, int rows) {
                                                                : 1u << random() % 32));
       }
       if (random() % 12 == 0) std::fill(batch.masks.end() - words, batch.masks.end(), 0);
+      row.top_allowed = random() % 2 == 0;
     }
     batch.rows.push_back(row);
   }

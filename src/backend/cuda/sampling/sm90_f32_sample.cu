@@ -354,6 +354,7 @@ class Sampler {
     const bool known = token >= 0 && token < p_.vocab;
     const float logit = known ? logits_[token] + 0.0f : -INFINITY;
     out_.logprob = logprob(logit);
+    if (in_.top_allowed) ForbidRaw();
     out_.rank = static_cast<int32_t>(row_.Sum([&](float x, int64_t id) -> uint64_t {
       return x > logit || (x == logit && id < token) ? 1 : 0;
     }));
@@ -362,6 +363,17 @@ class Sampler {
     if (out_.rank >= wanted && First()) {
       TopIds()[wanted] = token;
       TopLogprobs()[wanted] = out_.logprob;
+    }
+  }
+
+  // Leaves the slice with -inf where the mask says so. The threads hold the numbers that they
+  // read next themselves.
+  __device__ void ForbidRaw() {
+    const uint32_t* const words = MaskRow();
+    if (words == nullptr) return;
+    for (int i = row_.warp_begin + row_.lane; i < row_.warp_end; i += 32) {
+      const int64_t id = row_.begin + i;
+      if ((words[id / 32] >> (id % 32) & 1u) == 0) row_.shared.values[i] = -INFINITY;
     }
   }
 

@@ -3,7 +3,7 @@
 // The structs of ops/sample_row.h, byte for byte.
 
 typedef struct {
-  uchar draw, filtered, gap1[2];
+  uchar draw, filtered, top_allowed, gap1;
   int target;
   float temperature;
   int top_k;

@@ -183,6 +183,12 @@ int allows(global const uint* allowed, int id) {
   return allowed == 0 || (allowed[id / 32] >> (id % 32) & 1u) != 0;
 }
 
+// The item's part of the raw logits, -inf where the mask says so.
+void forbid(global const float* raw, global const uint* allowed, global float* to, int begin,
+            int end) {
+  for (int i = begin; i < end; ++i) to[i] = allows(allowed, i) ? raw[i] : -INFINITY;
+}
+
 // Raw logits after mask, penalties and edits. `row_bytes`: where the row lies, behind `at` others.
 void process(global const float* raw, SampleRow row, Bytes row_bytes, ulong row_stride, ulong at,
              global const LogitEdit* edits, int edit_count, global const uint* counts,
@@ -552,11 +558,10 @@ void report_filtered(global const float* logits, Weigh kept, float divisor, int 
   }
 }
 
-void report_top(global const float* raw, SampleRow row, float max, Wide log_total, global int* ids,
-                global float* logprobs, SampleOutput* output, int top_max, int begin,
-                int end SHARED_PARAM) {
-  const int known = output->token >= 0 && output->token < vocab;
-  const float logit = known ? raw[output->token] : -INFINITY;
+// `raw`: what is told of; `logit`: of the token.
+void report_top(global const float* raw, float logit, SampleRow row, float max, Wide log_total,
+                global int* ids, global float* logprobs, SampleOutput* output, int top_max,
+                int begin, int end SHARED_PARAM) {
   output->logprob = log_prob(logit, max, 1.0f, log_total);
   ulong before = 0;
   for (int i = begin; i < end; ++i)
@@ -681,9 +686,13 @@ SLUICE_KERNEL any_f32_sample(
       const Weigh all = weigh_all(scan.max, 1.0f, vocab);
       log_total = wide_log(group_add(total_of(all, raw, begin, end)), -GRID_SHIFT);
     }
-    if (wants)
-      report_top(raw, row, scan.max, log_total, top_ids, top_logprobs, &output, top_max, begin,
-                 end SHARED);
+    if (wants) {
+      const int allowed = masked && row.top_allowed;
+      if (allowed) forbid(raw, masks + row.mask_row * mask_stride, processed, begin, end);
+      const int known = output.token >= 0 && output.token < vocab;
+      report_top(allowed ? processed : raw, known ? raw[output.token] : -INFINITY, row, scan.max,
+                 log_total, top_ids, top_logprobs, &output, top_max, begin, end SHARED);
+    }
   }
   if (distributed) {
     for (int i = begin; i < end; ++i)
