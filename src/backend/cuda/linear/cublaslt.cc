@@ -38,6 +38,7 @@ class Product {
 
   Status Make(const ProductKind& kind, const ProductCall& call) {
     const int type = kind.type == DType::kF16 ? lt::kR16F : lt::kR16BF;
+    const int in = kind.coded() ? lt::kR8FE4M3 : type;
     SLUICE_RETURN_IF_ERROR(Check(
         library_, library_.cublasLtMatmulDescCreate(&desc_, lt::kCompute32F, lt::kR32F), "a desc"));
     SLUICE_RETURN_IF_ERROR(Set(lt::kDescTransA, lt::kOpT));
@@ -46,9 +47,10 @@ class Product {
       SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasPointer, call.bias));
       SLUICE_RETURN_IF_ERROR(Set(lt::kDescBiasType, type));
     }
+    if (kind.coded()) SLUICE_RETURN_IF_ERROR(SetScales(kind.scales, call));
     const int out = kind.f32_out ? lt::kR32F : type;
-    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[0], type, kind.k, kind.n, kind.k));
-    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[1], type, kind.k, call.m, call.x_stride));
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[0], in, kind.k, kind.n, kind.k));
+    SLUICE_RETURN_IF_ERROR(Lay(&layouts_[1], in, kind.k, call.m, call.x_stride));
     SLUICE_RETURN_IF_ERROR(Lay(&layouts_[2], out, kind.n, call.m,
                                kind.residual ? call.residual_stride : call.out_stride));
     return Lay(&layouts_[3], out, kind.n, call.m, call.out_stride);
@@ -66,6 +68,15 @@ class Product {
     return Check(library_,
                  library_.cublasLtMatmulDescSetAttribute(desc_, attribute, &value, sizeof value),
                  StrCat("attribute ", attribute));
+  }
+  Status SetScales(ops::WeightScales scales, const ProductCall& call) {
+    SLUICE_RETURN_IF_ERROR(Set(lt::kDescScaleA, call.weight_scales));
+    SLUICE_RETURN_IF_ERROR(Set(lt::kDescScaleB, call.x_scales));
+    if (scales == ops::WeightScales::kTensor) return OkStatus();
+    const bool rows = scales == ops::WeightScales::kRow;
+    SLUICE_RETURN_IF_ERROR(
+        Set(lt::kDescScaleModeA, rows ? lt::kScaleOuterVector : lt::kScaleBlock128));
+    return Set(lt::kDescScaleModeB, rows ? lt::kScaleOuterVector : lt::kScaleVector128);
   }
   Status Lay(LtLayout* layout, int type, int64_t rows, int64_t columns, int64_t stride) {
     return Check(library_,
@@ -129,6 +140,42 @@ std::vector<uint16_t> RandomRows(DType type, int64_t elements) {
   return rows;
 }
 
+// Codes in F8_E4M3 of all magnitudes, none of them NaN.
+std::vector<uint16_t> RandomCodes(int64_t elements) {
+  std::vector<uint16_t> rows(static_cast<size_t>((elements + 1) / 2));
+  uint64_t state = 1;
+  for (uint16_t& two : rows) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    two = static_cast<uint16_t>(state >> 48);
+    if ((two & 0x7fu) == 0x7fu) two &= 0xfffeu;
+    if ((two & 0x7f00u) == 0x7f00u) two &= 0xfeffu;
+  }
+  return rows;
+}
+
+// Of compared rows of x, in F32.
+int64_t ScaleCount(const ProductKind& kind) {
+  if (kind.scales == ops::WeightScales::kTensor) return 1;
+  if (kind.scales == ops::WeightScales::kRow) return kComparedRows;
+  return kind.coded() ? kComparedRows * ((kind.k + ops::kScaleBlock - 1) / ops::kScaleBlock) : 0;
+}
+
+const char* ScalesText(ops::WeightScales scales) {
+  if (scales == ops::WeightScales::kNone) return "";
+  if (scales == ops::WeightScales::kTensor) return " of codes with a scale";
+  return scales == ops::WeightScales::kRow ? " of codes with scales of rows"
+                                           : " of codes with scales of blocks";
+}
+
+Status CopyToDevice(CudaStream& stream, std::byte* to, const std::vector<uint16_t>& numbers,
+                    std::string_view what) {
+  if (numbers.empty()) return OkStatus();
+  return stream.Call(TheDriver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
+                                               reinterpret_cast<CUdeviceptr>(numbers.data()),
+                                               numbers.size() * sizeof numbers[0], stream.handle()),
+                     what);
+}
+
 // What errors and counts name.
 const Kernel& MatmulKernel() {
   static const Kernel kernel = {.name = "cuBLASLt/matmul"};
@@ -139,7 +186,7 @@ const Kernel& MatmulKernel() {
 
 std::string ProductKind::ToString() const {
   return StrCat(Name(type), " ", n, "x", k, bias ? " +bias" : "", residual ? " +residual" : "",
-                f32_out ? " to F32" : "");
+                f32_out ? " to F32" : "", ScalesText(scales));
 }
 
 AlgorithmConfig ConfigOf(const LtFunctions& library, const LtAlgorithm& algorithm) {
@@ -186,10 +233,15 @@ CublasLt::~CublasLt() {
 }
 
 Result<LtAlgorithm> CublasLt::Choose(const LtFunctions& library, const ProductKind& kind,
-                                     int64_t m) {
+                                     const ProductCall& call, int64_t m) {
   Product product(library);
-  SLUICE_RETURN_IF_ERROR(product.Make(
-      kind, {.m = m, .x_stride = kind.k, .residual_stride = kind.n, .out_stride = kind.n}));
+  // Without scales it has nothing for codes with several.
+  SLUICE_RETURN_IF_ERROR(product.Make(kind, {.m = m,
+                                             .x_stride = kind.k,
+                                             .residual_stride = kind.n,
+                                             .out_stride = kind.n,
+                                             .weight_scales = call.weight_scales,
+                                             .x_scales = call.x_scales}));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<LtHeuristic> found,
                           Candidates(library, handle_, product));
   const int index = FirstInOneOrder(library, found);
@@ -207,78 +259,81 @@ Result<std::optional<CublasLt::Pins>> CublasLt::WithBitsOf(CudaStream& stream,
                                                            const ProductKind& kind,
                                                            const ProductCall& call,
                                                            const OurProduct& ours, Pins pins) {
-  const std::vector<uint16_t> x = RandomRows(kind.type, kComparedRows * kind.k);
-  const size_t x_bytes = x.size() * sizeof x[0];
+  const std::vector<uint16_t> x = kind.coded() ? RandomCodes(kComparedRows * kind.k)
+                                               : RandomRows(kind.type, kComparedRows * kind.k);
+  // Pairs of numbers in BF16 are F32 numbers, too.
+  const std::vector<uint16_t> scales = RandomRows(DType::kBF16, 2 * ScaleCount(kind));
+  constexpr size_t kApart = 256;
+  const size_t x_bytes = (x.size() * sizeof x[0] + kApart - 1) / kApart * kApart;
   const size_t out_bytes = static_cast<size_t>(kComparedRows * kind.n * (kind.f32_out ? 4 : 2));
   const size_t count = pins.size() + 1;
   Memory& memory = *stream.home().memory;
   SLUICE_ASSIGN_OR_RETURN(const device::Buffer rows,
-                          memory.Allocate(x_bytes, device::MemoryKind::kDevice));
+                          memory.Allocate(x_bytes + scales.size() * sizeof scales[0] + kApart,
+                                          device::MemoryKind::kDevice));
   SLUICE_ASSIGN_OR_RETURN(const device::Buffer outs,
                           memory.Allocate(out_bytes * (count + 1), device::MemoryKind::kDevice));
-  const Driver& driver = TheDriver();
-  const auto address = [](const device::Buffer& b) {
-    return reinterpret_cast<CUdeviceptr>(b.data());
-  };
+  SLUICE_RETURN_IF_ERROR(CopyToDevice(stream, rows.data(), x, "copying rows for cuBLASLt"));
   SLUICE_RETURN_IF_ERROR(
-      stream.Call(driver.cuMemcpyAsync(address(rows), reinterpret_cast<CUdeviceptr>(x.data()),
-                                       x_bytes, stream.handle()),
-                  "copying rows for cuBLASLt"));
-  // Pairs of numbers in BF16 are F32 numbers, too. Where out is F32 it takes the residual's place,
-  // as it may in calls.
+      CopyToDevice(stream, rows.data() + x_bytes, scales, "copying scales for cuBLASLt"));
+  // Where out is F32 it takes the residual's place, as it may in calls.
   const std::vector<uint16_t> residual =
       RandomRows(DType::kBF16, kind.residual ? static_cast<int64_t>(out_bytes / 2) : 0);
   const auto put_residual = [&](std::byte* to) {
-    return kind.residual
-               ? stream.Call(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
-                                                  reinterpret_cast<CUdeviceptr>(residual.data()),
-                                                  out_bytes, stream.handle()),
-                             "copying a residual for cuBLASLt")
-               : OkStatus();
+    return CopyToDevice(stream, to, residual, "copying a residual for cuBLASLt");
   };
   std::byte* const apart = outs.data() + out_bytes * count;
   SLUICE_RETURN_IF_ERROR(put_residual(apart));
+  std::array<bool, kLtRows.size()> taken{};  // by the library, which may refuse so few rows
   for (size_t i = 0; i < count; ++i) {
     std::byte* const out = outs.data() + i * out_bytes;
     if (kind.f32_out) SLUICE_RETURN_IF_ERROR(put_residual(out));
-    const ProductCall compared = {.m = kComparedRows,
-                                  .x = rows.data(),
-                                  .weight = call.weight,
-                                  .bias = call.bias,
-                                  .residual = kind.f32_out ? out : apart,
-                                  .out = out,
-                                  .x_stride = kind.k,
-                                  .residual_stride = kind.n,
-                                  .out_stride = kind.n};
-    SLUICE_RETURN_IF_ERROR(i < pins.size() ? Multiply(stream, kind, compared, pins[i])
-                                           : ours(compared));
+    const ProductCall compared = {
+        .m = kComparedRows,
+        .x = rows.data(),
+        .weight = call.weight,
+        .bias = call.bias,
+        .residual = kind.f32_out ? out : apart,
+        .out = out,
+        .x_stride = kind.k,
+        .residual_stride = kind.n,
+        .out_stride = kind.n,
+        .weight_scales = call.weight_scales,
+        .x_scales = reinterpret_cast<const float*>(rows.data() + x_bytes)};
+    if (i < pins.size()) {
+      taken[i] = Multiply(stream, kind, compared, pins[i]).ok();
+    } else {
+      SLUICE_RETURN_IF_ERROR(ours(compared));
+    }
   }
   std::vector<std::byte> got(out_bytes * count);
   SLUICE_RETURN_IF_ERROR(
-      stream.Call(driver.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(got.data()), address(outs),
-                                       got.size(), stream.handle()),
+      stream.Call(TheDriver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(got.data()),
+                                            reinterpret_cast<CUdeviceptr>(outs.data()), got.size(),
+                                            stream.handle()),
                   "copying what cuBLASLt gave"));
   SLUICE_RETURN_IF_ERROR(stream.Synchronize());
   const std::vector<bool> same = SameAsLast(got, count);
-  size_t joins = pins.size();  // the last of those that do
-  while (joins > 0 && !same[joins - 1]) --joins;
-  if (joins == 0) return std::optional<Pins>();
+  const auto joins = [&](size_t i) { return taken[i] && same[i]; };
+  size_t end = pins.size();  // behind the last of those that do
+  while (end > 0 && !joins(end - 1)) --end;
+  if (end == 0) return std::optional<Pins>();
   for (size_t i = 0; i < pins.size(); ++i) {
-    if (!same[i]) pins[i] = pins[joins - 1];
+    if (!joins(i)) pins[i] = pins[end - 1];
   }
   return std::optional<Pins>(pins);
 }
 
 // For few rows an algorithm of the same id as for many, which then likely adds up in one order.
-std::optional<CublasLt::Pins> CublasLt::Offered(const LtFunctions& library,
-                                                const ProductKind& kind) {
-  const Result<LtAlgorithm> last = Choose(library, kind, kLtRows.back());
+std::optional<CublasLt::Pins> CublasLt::Offered(const LtFunctions& library, const ProductKind& kind,
+                                                const ProductCall& call) {
+  const Result<LtAlgorithm> last = Choose(library, kind, call, kLtRows.back());
   if (!last.ok()) return std::nullopt;
   Pins pins;
   pins.fill(*last);
   const int id = ConfigOf(library, *last).id;
   for (size_t i = 0; i + 1 < pins.size(); ++i) {
-    const Result<LtAlgorithm> chosen = Choose(library, kind, kLtRows[i]);
+    const Result<LtAlgorithm> chosen = Choose(library, kind, call, kLtRows[i]);
     if (chosen.ok() && ConfigOf(library, *chosen).id == id) pins[i] = *chosen;
   }
   return pins;
@@ -294,7 +349,7 @@ Result<std::optional<CublasLt::Pins>> CublasLt::Pin(CudaStream& stream, const Pr
   if (handle_ == nullptr) {
     SLUICE_RETURN_IF_ERROR(Check(**library, (*library)->cublasLtCreate(&handle_), "starting"));
   }
-  const std::optional<Pins> pins = Offered(**library, kind);
+  const std::optional<Pins> pins = Offered(**library, kind, call);
   if (!pins.has_value()) return pins;
   return WithBitsOf(stream, kind, call, ours, *pins);
 }
@@ -319,6 +374,15 @@ const LtAlgorithm* Joining(const std::optional<CublasLt::Pins>& pinned, const Pr
                            const ProductCall& call) {
   const bool twice = kind.residual && !kind.f32_out && call.residual == call.out;
   return pinned.has_value() && !twice ? &(*pinned)[AlgorithmFor(call.m)] : nullptr;
+}
+
+Result<const LtAlgorithm*> LtJoin::For(device::Stream& stream, const ProductKind& kind,
+                                       const ProductCall& call, const OurProduct& ours,
+                                       int64_t few_rows) {
+  if (pinned_ == nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(pinned_, CublasLtOf(stream).Pinned(stream, kind, call, ours));
+  }
+  return call.m <= few_rows || pinned_ == nullptr ? nullptr : Joining(*pinned_, kind, call);
 }
 
 Status CublasLt::Multiply(device::Stream& stream, const ProductKind& kind, const ProductCall& call,

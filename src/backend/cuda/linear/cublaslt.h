@@ -16,6 +16,7 @@
 #include "backend/cuda/linear/cublaslt_library.h"
 #include "base/dtype.h"
 #include "device/device.h"
+#include "ops/linear.h"
 #include "sluice/status.h"
 
 namespace sluice::cuda {
@@ -24,11 +25,15 @@ class Context;
 class CudaStream;
 
 // What an algorithm is pinned for. W is [n, k] and x [m, k] of `type`, BF16 or F16; n and k are
-// multiples of 8. Residual and out are of `type` too, but F32 with f32_out.
+// multiples of 8. Residual and out are of `type` too, but F32 with f32_out. With scales W and x are
+// codes in F8_E4M3 instead, and so is what their scales cover: all, a row, or 128 of k, of W in 128
+// rows.
 struct ProductKind {
   DType type = DType::kBF16;
   int64_t n = 0, k = 0;
   bool bias = false, residual = false, f32_out = false;
+  ops::WeightScales scales = ops::WeightScales::kNone;
+  bool coded() const { return scales != ops::WeightScales::kNone; }
   auto operator<=>(const ProductKind&) const = default;
   std::string ToString() const;
 };
@@ -42,6 +47,9 @@ struct ProductCall {
   const void* residual = nullptr;  // may be out, with its stride
   void* out = nullptr;
   int64_t x_stride = 0, residual_stride = 0, out_stride = 0;
+  // Where the kind has some: those of x by row, or by unit of k, then row.
+  const float* weight_scales = nullptr;
+  const float* x_scales = nullptr;
 };
 
 // Puts a product by our kernels on the stream that is being asked about.
@@ -87,10 +95,12 @@ class CublasLt {
                   const LtAlgorithm& algorithm);
 
  private:
-  std::optional<Pins> Offered(const LtFunctions& library, const ProductKind& kind);
+  std::optional<Pins> Offered(const LtFunctions& library, const ProductKind& kind,
+                              const ProductCall& call);
   Result<std::optional<Pins>> Pin(CudaStream& stream, const ProductKind& kind,
                                   const ProductCall& call, const OurProduct& ours);
-  Result<LtAlgorithm> Choose(const LtFunctions& library, const ProductKind& kind, int64_t m);
+  Result<LtAlgorithm> Choose(const LtFunctions& library, const ProductKind& kind,
+                             const ProductCall& call, int64_t m);
   Result<std::optional<Pins>> WithBitsOf(CudaStream& stream, const ProductKind& kind,
                                          const ProductCall& call, const OurProduct& ours,
                                          Pins pins);
@@ -105,6 +115,19 @@ class CublasLt {
 // place, where the library rounds twice.
 const LtAlgorithm* Joining(const std::optional<CublasLt::Pins>& pinned, const ProductKind& kind,
                            const ProductCall& call);
+
+// What the binding of a weight keeps of it: whether its kind of product is multiplied by the
+// library, too.
+class LtJoin {
+ public:
+  // The algorithm for a call; null: it is ours. Also few rows ask, so that the first call of a kind
+  // finds out whether it joins, whose time nobody measures.
+  Result<const LtAlgorithm*> For(device::Stream& stream, const ProductKind& kind,
+                                 const ProductCall& call, const OurProduct& ours, int64_t few_rows);
+
+ private:
+  const std::optional<CublasLt::Pins>* pinned_ = nullptr;  // null: not asked yet
+};
 
 // That of the stream's device.
 CublasLt& CublasLtOf(device::Stream& stream);

@@ -37,14 +37,21 @@ struct LtHeuristic {
 namespace lt {
 inline constexpr int kSuccess = 0;                     // CUBLAS_STATUS_SUCCESS
 inline constexpr int kR32F = 0, kR16F = 2;             // CUDA_R_...
-inline constexpr int kR16BF = 14;                      //
+inline constexpr int kR16BF = 14, kR8FE4M3 = 28;       //
 inline constexpr int kCompute32F = 68;                 // CUBLAS_COMPUTE_32F
 inline constexpr int kOpT = 1;                         // CUBLAS_OP_T
 inline constexpr int kEpilogueBias = 4;                // CUBLASLT_EPILOGUE_BIAS
 inline constexpr int kDescTransA = 3;                  // CUBLASLT_MATMUL_DESC_...
 inline constexpr int kDescEpilogue = 7;                //
 inline constexpr int kDescBiasPointer = 8;             //
+inline constexpr int kDescScaleA = 17;                 // ..._{A,B}_SCALE_POINTER
+inline constexpr int kDescScaleB = 18;                 //
 inline constexpr int kDescBiasType = 26;               //
+inline constexpr int kDescScaleModeA = 31;             // ..._{A,B}_SCALE_MODE
+inline constexpr int kDescScaleModeB = 32;             //
+inline constexpr int kScaleOuterVector = 3;            // CUBLASLT_MATMUL_MATRIX_SCALE_...
+inline constexpr int kScaleVector128 = 4;              //
+inline constexpr int kScaleBlock128 = 5;               //
 inline constexpr int kPrefWorkspaceBytes = 1;          // CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
 inline constexpr int kPrefReductionMask = 3;           // ..._REDUCTION_SCHEME_MASK
 inline constexpr int kPrefAlignment[] = {5, 6, 7, 8};  // ..._MIN_ALIGNMENT_{A,B,C,D}_BYTES

@@ -143,7 +143,7 @@ F8Scratch F8ScratchOf(int64_t m, int64_t k, bool by_block) {
   constexpr size_t kAlignment = 256;
   F8Scratch scratch;
   scratch.scales = DivideUp(static_cast<size_t>(m * k), kAlignment) * kAlignment;
-  scratch.scale_stride = DivideUp(m, kF8ScaleTokens) * kF8ScaleTokens;
+  scratch.scale_stride = m;
   const int64_t units = by_block ? DivideUp<int64_t>(k, kF8Unit) : 1;
   // A tile of grouped tokens begins anywhere and reads the scales of all that it might have.
   scratch.bytes =

@@ -27,6 +27,9 @@ struct F8Shape {
   int experts = 0;  // of a grouped product: the rows of x are shared out among so many
 };
 
+// Rows up to which these kernels are as fast as cuBLASLt, and faster from 1 to 32.
+inline constexpr int64_t kF8FewRows = 192;
+
 struct F8Plan {
   const F8Kernel* kernel = nullptr;
   int rows = 0;  // of W in a tile, a multiple of kF8RowsStep

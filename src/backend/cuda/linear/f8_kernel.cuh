@@ -42,7 +42,7 @@ struct F8Linear {
   static_assert(kShare % 8 == 0 && (kUnits == 1 || kChunks == 1));
 
   const F8LinearParams& p;
-  const uint32_t ring, full, empty;
+  const uint32_t ring, full, empty, residuals;
   float* const turn;
   int* const first_tiles;  // [experts + 1], of tokens
   const int warp, lane, units;
@@ -56,6 +56,7 @@ struct F8Linear {
         ring(SharedAddress(memory)),
         full(ring + static_cast<uint32_t>(RingBytes() + F8TurnBytes(kTokens, kGroups))),
         empty(full + 8 * kF8StagesMax),
+        residuals(empty + 8 * kF8StagesMax),
         turn(reinterpret_cast<float*>(memory + RingBytes())),
         first_tiles(reinterpret_cast<int*>(memory + RingBytes() + F8TurnBytes(kTokens, kGroups) +
                                            kF8BarrierBytes)),
@@ -164,6 +165,7 @@ struct F8Linear {
         InitBarrier(full + 8 * i, kArrivals);
         InitBarrier(empty + 8 * i, kCluster * kWarps);
       }
+      for (int group = 0; group < kGroups; ++group) InitBarrier(residuals + 8 * group, 1);
       PublishBarriers();
     }
     if constexpr (kGrouped) {
@@ -359,11 +361,12 @@ struct F8Linear {
     Advance();
   }
 
-  // The sums of a tile. All units of a stage are put on the matrix units, also those behind k,
-  // whose sums nobody adds. With many tokens the registers have room for half of their products:
-  // the other warpgroup multiplies while this one adds. `block`: of W's scales, that the warp has.
-  __device__ __forceinline__ void SumTile(int block, float (&sum)[kSums]) {
-    for (int unit = 0; unit < units; unit += kUnits) {
+  // The sums of a tile over some units. All units of a stage are put on the matrix units, also
+  // those behind k, whose sums nobody adds. With many tokens the registers have room for half of
+  // their products: the other warpgroup multiplies while this one adds. `block`: of W's scales,
+  // that the warp has.
+  __device__ __forceinline__ void SumUnits(int begin, int end, int block, float (&sum)[kSums]) {
+    for (int unit = begin; unit < end; unit += kUnits) {
       // All lanes have the same, but the compiler does not know it of an address.
       const uint32_t at = __shfl_sync(0xffffffffu, StageAt(), 0);
       WaitBarrier(Full(), parity);
@@ -434,13 +437,35 @@ struct F8Linear {
 
   __device__ void MultiplyTiles() {
     WaitForInputs();  // for the residual, and for whoever reads out
+    uint32_t residual_parity = 0;
     ForTiles([&](const F8Tile& tile) {
       float sum[kSums] = {};
       const F8Outputs<kTokens, kGroups> outputs = {p, turn, warp, lane, Rows()};
-      const uint4 residual = outputs.FirstResidual(tile);
-      SumTile(kGroups == 1 ? (tile.row + warp * 16) / kF8Unit - tile.row / kF8Unit : 0, sum);
-      outputs.WriteTile(tile, residual, sum);
+      if constexpr (F8HasPlaces(kGroups)) {
+        // Behind an expert's last token another one's begin, which a box would take along.
+        const bool boxes = p.engine_writes && (!kGrouped || tile.token + kTokens <= tile.end);
+        const bool adds = boxes && p.residual != nullptr;
+        const uint32_t arrived = residuals + 8 * static_cast<uint32_t>(warp / 4);
+        // Half way the outputs before have long left, and there is time for the residual to come.
+        SumUnits(0, units / 2, 0, sum);
+        if (adds && outputs.Asks()) outputs.FetchResidual(tile, arrived);
+        __syncwarp();
+        SumUnits(units / 2, units, 0, sum);
+        if (adds) {
+          WaitBarrier(arrived, residual_parity);
+          residual_parity ^= 1;
+        } else {
+          outputs.WaitForPlaces();
+        }
+        outputs.WriteTile(tile, boxes, sum);
+      } else {
+        const uint4 residual = outputs.FirstResidual(tile);
+        SumUnits(0, units, (tile.row + warp * 16) / kF8Unit - tile.row / kF8Unit, sum);
+        outputs.WriteTile(tile, residual, sum);
+      }
     });
+    // Shared memory has to last until all has been read from it.
+    if (F8HasPlaces(kGroups) && warp % 4 == 0 && lane == 0) WaitForBoxesToLeave();
   }
 
   // Registers go from the warps that fetch to those that multiply where there are two groups.

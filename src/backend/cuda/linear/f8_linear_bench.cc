@@ -2,7 +2,9 @@
 // of what the device can read. The shapes are those of Llama-3.1-8B and of experts. A measured run
 // is a graph of launches over copies of the weight that the last-level cache can't hold. Names:
 //   f8/scales/shape/m           the op: x becomes F8, then the product
-//   f8_product/scales/shape/m   the product alone, by the kernel that is chosen
+//   f8_coded/block/shape/m      the op from codes, by whoever multiplies so many rows
+//   f8_residual/block/shape/m   the same with a residual
+//   f8_product/scales/shape/m   the product alone, by the one of our kernels that is chosen
 //   f8_kernel/name/shape/m      the same by one kernel
 //   cublaslt_f8/scales/shape/m  the vendor's product, the best of its first eight algorithms
 #include <benchmark/benchmark.h>
@@ -47,7 +49,7 @@ constexpr Scales kScales[] = {{"tensor", WeightScales::kTensor, ActivationScales
                               {"row", WeightScales::kRow, ActivationScales::kRow, 3, 3},
                               {"block", WeightScales::kBlock, ActivationScales::kBlock, 5, 4}};
 
-enum class What { kOp, kProduct, kVendor };
+enum class What { kOp, kCoded, kResidual, kProduct, kVendor };
 struct Case {
   What what;
   Scales scales;
@@ -90,8 +92,7 @@ struct Vendor {
 
   // Whether the library offers any algorithm.
   bool Make(const Case& c, const Measured& run) {
-    constexpr int kR8F = 28, kScalePointerA = 17, kScalePointerB = 18, kFastSums = 25;
-    constexpr int kScaleModeA = 31, kScaleModeB = 32;
+    constexpr int kFastSums = 25;
     const auto set = [&](int attribute, auto value) {
       return lt->cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value) ==
              lt::kSuccess;
@@ -100,17 +101,18 @@ struct Vendor {
     lt->cublasLtCreate(&handle);
     lt->cublasLtMatmulDescCreate(&desc, lt::kCompute32F, lt::kR32F);
     bool ok = set(lt::kDescTransA, lt::kOpT);
-    ok = set(kScalePointerA, static_cast<const void*>(run.weights[0].scales.data)) && ok;
-    ok = set(kScalePointerB, static_cast<const void*>(run.codes.scales)) && ok;
+    ok = set(lt::kDescScaleA, static_cast<const void*>(run.weights[0].scales.data)) && ok;
+    ok = set(lt::kDescScaleB, static_cast<const void*>(run.codes.scales)) && ok;
     if (c.scales.mode_w != 0) {
-      ok = set(kScaleModeA, int32_t{c.scales.mode_w}) && ok;
-      ok = set(kScaleModeB, int32_t{c.scales.mode_x}) && ok;
+      ok = set(lt::kDescScaleModeA, int32_t{c.scales.mode_w}) && ok;
+      ok = set(lt::kDescScaleModeB, int32_t{c.scales.mode_x}) && ok;
     } else {
       ok = set(kFastSums, int8_t{1}) && ok;
     }
-    lt->cublasLtMatrixLayoutCreate(&w, kR8F, static_cast<uint64_t>(k), static_cast<uint64_t>(n), k);
-    lt->cublasLtMatrixLayoutCreate(&x, kR8F, static_cast<uint64_t>(k), static_cast<uint64_t>(c.m),
-                                   k);
+    lt->cublasLtMatrixLayoutCreate(&w, lt::kR8FE4M3, static_cast<uint64_t>(k),
+                                   static_cast<uint64_t>(n), k);
+    lt->cublasLtMatrixLayoutCreate(&x, lt::kR8FE4M3, static_cast<uint64_t>(k),
+                                   static_cast<uint64_t>(c.m), k);
     lt->cublasLtMatrixLayoutCreate(&out, lt::kR16BF, static_cast<uint64_t>(n),
                                    static_cast<uint64_t>(c.m), n);
     LtPreference preference = nullptr;
@@ -148,7 +150,8 @@ Status Prepare(const Case& c, Measured* run) {
                .x_scales = c.scales.x,
                .activation = DType::kBF16,
                .n = n,
-               .k = k};
+               .k = k,
+               .residual = c.what == What::kResidual};
   run->table = std::make_unique<ops::OpTable>(&device.facts());
   RegisterLinear(*run->table);
   SLUICE_ASSIGN_OR_RETURN(run->linear, ops::Bind<Linear>(*run->table, run->desc));
@@ -168,6 +171,9 @@ Status Prepare(const Case& c, Measured* run) {
   }
   SLUICE_ASSIGN_OR_RETURN(run->args.x, run->Add(DType::kBF16, {c.m, k}));
   SLUICE_ASSIGN_OR_RETURN(run->args.out, run->Add(DType::kBF16, {c.m, n}));
+  if (run->desc.residual) {
+    SLUICE_ASSIGN_OR_RETURN(run->args.residual, run->Add(DType::kBF16, {c.m, n}));
+  }
   for (int64_t i = 0; i < copies; ++i) {
     ops::PackedWeight weight = {all.Rows(i * n, n), DType::kF8E4M3, ops::LayoutId::kRowMajor, n, k};
     weight.scales = scales;
@@ -179,6 +185,14 @@ Status Prepare(const Case& c, Measured* run) {
   SLUICE_ASSIGN_OR_RETURN(run->codes, QuantizeF8(*run->stream, run->desc, run->args));
   const F8Shape shape = {c.m, n, k, device.facts().compute_units};
   run->plan = c.kernel == nullptr ? PlanF8(shape) : PlanF8With(*c.kernel, shape);
+  if (c.what == What::kProduct || c.what == What::kVendor) return OkStatus();
+  if (c.what != What::kOp) {
+    const int64_t units = (k + kF8Unit - 1) / kF8Unit;
+    SLUICE_ASSIGN_OR_RETURN(run->args.x_scales, run->Add(DType::kF32, {units, c.m}));
+    SLUICE_ASSIGN_OR_RETURN(run->args.x, run->Add(DType::kF8E4M3, {c.m, k}));
+  }
+  // The first call finds out whether cuBLASLt joins, which no graph may hold.
+  SLUICE_RETURN_IF_ERROR(run->linear(*run->stream, run->args));
   return OkStatus();
 }
 
@@ -218,9 +232,9 @@ Result<double> Time(const Case& c, Measured& run) {
   return MedianSeconds(run, [&](device::Stream& stream) {
     for (int64_t i = 0; i < run.launches; ++i) {
       run.args.weight = &run.weights[static_cast<size_t>(i) % run.weights.size()];
-      SLUICE_RETURN_IF_ERROR(c.what == What::kOp
-                                 ? run.linear(stream, run.args)
-                                 : MultiplyF8(stream, run.desc, run.args, run.codes, run.plan));
+      SLUICE_RETURN_IF_ERROR(c.what == What::kProduct
+                                 ? MultiplyF8(stream, run.desc, run.args, run.codes, run.plan)
+                                 : run.linear(stream, run.args));
     }
     return OkStatus();
   });
@@ -248,13 +262,18 @@ void RegisterCase(const std::string& name, const Case& c) {
 
 const int kRegistered = [] {
   for (const Shape& shape : kShapes) {
-    for (const int64_t m : {1, 16, 32, 64, 128, 256, 512, 4096}) {
+    for (const int64_t m :
+         {1, 16, 32, 64, 128, 160, 192, 256, 320, 384, 512, 1024, 2048, 4096, 8192}) {
       for (const Scales& scales : kScales) {
         const std::string rest = StrCat(scales.name, "/", shape.name, "/", m);
         RegisterCase(StrCat("f8/", rest), {What::kOp, scales, shape, m});
         RegisterCase(StrCat("f8_product/", rest), {What::kProduct, scales, shape, m});
         RegisterCase(StrCat("cublaslt_f8/", rest), {What::kVendor, scales, shape, m});
       }
+      RegisterCase(StrCat("f8_coded/block/", shape.name, "/", m),
+                   {What::kCoded, kScales[2], shape, m});
+      RegisterCase(StrCat("f8_residual/block/", shape.name, "/", m),
+                   {What::kResidual, kScales[2], shape, m});
       for (const F8Kernel& kernel : F8Kernels()) {
         if (m > 32 * kernel.tokens) continue;
         RegisterCase(StrCat("f8_kernel/", kernel.blocks_function, "/", shape.name, "/", m),

@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "backend/cuda/cuda_test.h"
+#include "backend/cuda/linear/cublaslt.h"
 #include "backend/cuda/linear/f8_impls.h"
 #include "backend/cuda/linear/f8_product.h"
+#include "backend/cuda/linear/repeated_noise.h"
 
 namespace sluice::cuda {
 namespace {
@@ -21,11 +23,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class F8LinearTest : public CudaTest {
  protected:
-  static Array Random(DType dtype, std::vector<int64_t> dims, uint64_t seed, float scale = 1.0f) {
-    Array array(dtype, std::move(dims));
-    ops::TestNoise(seed).Fill(array, scale);
-    return array;
-  }
   static Linear::Desc DescOf(WeightScales w, ActivationScales x, int64_t n, int64_t k) {
     return {.weight = DType::kF8E4M3,
             .weight_scales = w,
@@ -42,12 +39,12 @@ class F8LinearTest : public CudaTest {
   };
   Inputs Make(const Linear::Desc& desc, int64_t m) {
     Inputs in;
-    in.w = Random(DType::kF8E4M3, {desc.n, desc.k}, 1, 100.0f);
-    in.w_scales = Random(DType::kF32, ops::ScaleShape(desc), 2, 0.01f);
+    in.w = RepeatedNoise(DType::kF8E4M3, {desc.n, desc.k}, 1, 100.0f);
+    in.w_scales = RepeatedNoise(DType::kF32, ops::ScaleShape(desc), 2, 0.01f);
     in.x_scale = Array::Floats(DType::kF32, {1}, {0.02f});
-    in.x = Random(desc.activation, {m, desc.k}, 3, 4.0f);
-    in.bias = Random(desc.activation, {desc.n}, 4, 30.0f);
-    in.residual = Random(ops::OutDType(desc), {m, desc.n}, 5, 30.0f);
+    in.x = RepeatedNoise(desc.activation, {m, desc.k}, 3, 4.0f);
+    in.bias = RepeatedNoise(desc.activation, {desc.n}, 4, 30.0f);
+    in.residual = RepeatedNoise(ops::OutDType(desc), {m, desc.n}, 5, 30.0f);
     in.host = {in.w.tensor(), DType::kF8E4M3, ops::LayoutId::kRowMajor, desc.n, desc.k};
     in.device = in.host;
     in.device.data = memory_->Upload(in.w);
@@ -150,6 +147,83 @@ TEST_F(F8LinearTest, EveryKernelGivesARowTheSameBits) {
   }
 }
 
+TEST(F8Linear, CublasLtIsAskedWhereItAddsAlike) {
+  const auto taken = [](WeightScales w, ActivationScales x, int64_t n, int64_t k,
+                        bool residual = false, DType type = DType::kBF16) {
+    return CublasLtMayTake({.weight = DType::kF8E4M3,
+                            .weight_scales = w,
+                            .x_scales = x,
+                            .activation = type,
+                            .n = n,
+                            .k = k,
+                            .residual = residual});
+  };
+  using W = WeightScales;
+  using X = ActivationScales;
+  EXPECT_TRUE(taken(W::kBlock, X::kBlock, 6144, 4096));
+  EXPECT_TRUE(taken(W::kBlock, X::kBlock, 4096, 14336, true));
+  EXPECT_FALSE(taken(W::kBlock, X::kBlock, 6144, 4096 + 128));  // 33 scales in a row of W's
+  EXPECT_FALSE(taken(W::kBlock, X::kBlock, 6144, 4096 + 64));
+  EXPECT_FALSE(taken(W::kBlock, X::kBlock, 6148, 4096));
+  EXPECT_FALSE(taken(W::kBlock, X::kBlock, 6144, 4096, false, DType::kF32));
+  EXPECT_FALSE(taken(W::kRow, X::kBlock, 6144, 4096));
+  EXPECT_FALSE(taken(W::kBlock, X::kTensor, 6144, 4096));
+  for (const auto& [w, x] : {std::pair{W::kTensor, X::kTensor}, {W::kRow, X::kRow}}) {
+    EXPECT_TRUE(taken(w, x, 6144, 4096 + 128));
+    EXPECT_FALSE(taken(w, x, 4096, 4096, true));
+  }
+}
+
+// Where the library is there, it must not be left out: many rows would take longer.
+TEST_F(F8LinearTest, CublasLtJoins) {
+  if (!LoadCublasLt().ok()) GTEST_SKIP() << DescribeCublasLt();
+  const auto no_ours = [](const ProductCall&) {
+    return Status(StatusCode::kInternal, "the kind is known");
+  };
+  for (const auto& [w, x] : {kScales[0], kScales[1], kScales[2]}) {
+    for (const auto& [n, k] : {std::pair{6144, 4096}, {4096, 14336}}) {
+      const bool residual = w == WeightScales::kBlock && n == 4096;
+      Linear::Desc desc = DescOf(w, x, n, k);
+      desc.residual = residual;
+      const Inputs in = Make(desc, 1);
+      Run(desc, in, 0, 1);
+      const ProductKind kind = {desc.activation, n, k, false, residual, false, w};
+      const ProductCall call = {.m = kF8FewRows + 1, .out = in.device.data.data};
+      LtJoin join;
+      const auto joining = join.For(*stream_, kind, call, no_ours, kF8FewRows);
+      ASSERT_TRUE(joining.ok()) << joining.status().message();
+      EXPECT_NE(*joining, nullptr) << desc.ToString();
+      const auto few = join.For(*stream_, kind, {.m = kF8FewRows}, no_ours, kF8FewRows);
+      ASSERT_TRUE(few.ok()) << few.status().message();
+      EXPECT_EQ(*few, nullptr);
+      memory_->FreeAll();
+    }
+  }
+}
+
+// Whoever multiplies: numbers of rows on both sides of where cuBLASLt joins, and such as it does
+// not take.
+TEST_F(F8LinearTest, ARowOfManyHasTheBitsThatItHasAlone) {
+  constexpr int64_t kMany = 2048;
+  for (const auto& [w, x] : {kScales[0], kScales[1], kScales[2]}) {
+    for (const auto& [n, k] : {std::pair{6144, 4096}, {4096, 14336}, {1552, 1280}}) {
+      Linear::Desc desc = DescOf(w, x, n, k);
+      desc.residual = n == 4096;
+      desc.bias = n == 6144 && w == WeightScales::kBlock;
+      const Inputs in = Make(desc, kMany);
+      const size_t row_bytes = static_cast<size_t>(desc.n) * 2;
+      const Array all = Run(desc, in, 0, kMany);
+      for (const int64_t m :
+           {1, 16, 64, 129, 192, 193, 194, 196, 200, 256, 300, 320, 512, 1000, 2047}) {
+        const int64_t first = m * 37 % (kMany - m + 1);
+        EXPECT_TRUE(SameRows(Run(desc, in, first, m), all, first, row_bytes))
+            << desc.ToString() << ", " << m << " rows from " << first;
+      }
+      memory_->FreeAll();
+    }
+  }
+}
+
 // The element of k at which an activation is 1 and all others 0, so that out is a column of W.
 TEST_F(F8LinearTest, ManyUnitsOfKMeetTheirOwnScales) {
   const Linear::Desc desc = DescOf(WeightScales::kBlock, ActivationScales::kBlock, 400, 5136);
@@ -197,6 +271,46 @@ TEST_F(F8LinearTest, PaddingIsNotReadAndNotWritten) {
       const float want =
           column < desc.n ? expected.At(static_cast<size_t>(row * desc.n + column)) : 7.0f;
       ASSERT_EQ(got.At(static_cast<size_t>(i)), want) << row << ", " << column;
+    }
+    memory_->FreeAll();
+  }
+}
+
+// Whoever writes them, threads or the copy engine: rows of out that are longer than n, whose rest
+// stays, and that have the residual before.
+TEST_F(F8LinearTest, EveryKernelWritesInTheResidualsPlaceAndNothingBesideIt) {
+  constexpr int64_t kMore = 8;
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
+    Linear::Desc desc = DescOf(WeightScales::kBlock, ActivationScales::kBlock, 264, 1104);
+    desc.activation = type;
+    desc.bias = desc.residual = true;
+    const Inputs in = Make(desc, kRows);
+    const Array apart = Run(desc, in, 0, kRows, &F8Kernels()[0]);
+    Array rows(type, {kRows, desc.n + kMore});
+    rows.Fill(7.0f);
+    for (int64_t i = 0; i < kRows * desc.n; ++i) {
+      rows.Set(static_cast<size_t>(i / desc.n * (desc.n + kMore) + i % desc.n),
+               in.residual.At(static_cast<size_t>(i)));
+    }
+    for (const F8Kernel& kernel : F8Kernels()) {
+      Linear::Args args{.x = memory_->Upload(in.x), .weight = &in.device};
+      args.bias = memory_->Upload(in.bias);
+      const ops::Tensor whole = memory_->Upload(rows);
+      args.out = whole;
+      args.out.dims[1] = desc.n;
+      args.residual = args.out;
+      const F8Plan plan =
+          PlanF8With(kernel, {kRows, desc.n, desc.k, device_->facts().compute_units});
+      const auto x = QuantizeF8(*stream_, desc, args);
+      ASSERT_TRUE(x.ok() && MultiplyF8(*stream_, desc, args, *x, plan).ok());
+      const Array got = memory_->Download(whole, rows);
+      for (int64_t i = 0; i < kRows * (desc.n + kMore); ++i) {
+        const int64_t row = i / (desc.n + kMore), column = i % (desc.n + kMore);
+        const float want =
+            column < desc.n ? apart.At(static_cast<size_t>(row * desc.n + column)) : 7.0f;
+        ASSERT_EQ(got.At(static_cast<size_t>(i)), want)
+            << kernel.blocks_function << " " << row << ", " << column;
+      }
     }
     memory_->FreeAll();
   }

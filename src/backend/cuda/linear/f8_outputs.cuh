@@ -5,6 +5,7 @@
 #include "backend/cuda/linear/f8_params.h"
 #include "backend/cuda/linear/linear_kernel.cuh"
 #include "backend/cuda/simt/bulk_copy.cuh"
+#include "backend/cuda/simt/bulk_write.cuh"
 #include "backend/cuda/simt/element.cuh"
 #include "backend/cuda/simt/mma.cuh"
 
@@ -33,6 +34,18 @@ struct F8Outputs {
     if (!kAsksEarly || p.residual == nullptr || p.result == DType::kF32) return {};
     return ResidualOf(tile, 0);
   }
+  __device__ __forceinline__ void WriteTile(const F8Tile& tile, bool boxes,
+                                            const float (&sum)[kSums]) const {
+    if (!boxes) {
+      WriteTile(tile, uint4{}, sum);
+    } else if (p.result == DType::kF16) {
+      WriteBoxes<__half, false>(tile, sum);
+    } else if (p.w_blocks && p.x_blocks && p.bias == nullptr) {
+      WriteBoxes<__nv_bfloat16, true>(tile, sum);
+    } else {
+      WriteBoxes<__nv_bfloat16, false>(tile, sum);
+    }
+  }
   __device__ __forceinline__ void WriteTile(const F8Tile& tile, uint4 residual,
                                             const float (&sum)[kSums]) const {
     if (p.result == DType::kF32) {
@@ -53,14 +66,25 @@ struct F8Outputs {
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const int at = min(row + r, p.n - 1);
-      terms.scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? expert * p.n + at : 0];
+      terms.scale[r] = RowScale(expert, at);
       terms.bias[r] =
           p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, expert * p.bias_stride + at);
     }
     return terms;
   }
+  // A sum is multiplied by the scale of its row, then by that of its token, as cuBLASLt does it;
+  // where both are of whole tensors, by their product.
+  __device__ __forceinline__ bool OneScale() const {
+    return !p.w_blocks && !p.w_by_row && !p.x_blocks && !p.x_by_row;
+  }
+  __device__ __forceinline__ float RowScale(int expert, int row) const {
+    if (p.w_blocks) return 1.0f;
+    const float scale = p.w_scales[p.w_by_row ? expert * p.n + row : 0];
+    return OneScale() ? __fmul_rn(scale, p.x_scales[0]) : scale;
+  }
   __device__ __forceinline__ float TokenScale(int token, int end) const {
-    return p.x_blocks ? 1.0f : p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
+    if (p.x_blocks || OneScale()) return 1.0f;
+    return p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
   }
   __device__ __forceinline__ void WriteFour(const float* from, const RowTerms& terms, float scale,
                                             const float4& residual, bool wide, int row, int token,
@@ -73,7 +97,7 @@ struct F8Outputs {
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
       if (row + r >= end) return;
-      out[r] = __fmul_rn(from[r], __fmul_rn(terms.scale[r], scale));
+      out[r] = __fmul_rn(__fmul_rn(from[r], terms.scale[r]), scale);
       if (p.bias != nullptr) out[r] = __fadd_rn(out[r], terms.bias[r]);
       if (p.residual != nullptr) out[r] = __fadd_rn(out[r], wide ? four[r] : add[r]);
       if (!wide) to[r] = out[r];
@@ -162,6 +186,98 @@ struct F8Outputs {
       if (r < count) to[r] = eight[r];
     }
   }
+  // The copy engine's way, where a group has places for all outputs of the tile. One thread of the
+  // group asks for boxes and waits for them.
+  static constexpr bool kHasPlaces = F8HasPlaces(kGroups);
+  __device__ __forceinline__ bool Asks() const { return warp % 4 == 0 && lane == 0; }
+  __device__ __forceinline__ uint32_t Places() const {
+    return SharedAddress(turn) + static_cast<uint32_t>(warp / 4 * kTokens * kF8PlaceBytes);
+  }
+  __device__ __forceinline__ int FirstByte(const F8Tile& tile) const {
+    return (tile.row + warp / 4 * kF8GroupRows) * 2;
+  }
+  // By the thread that asks: the residual goes where the outputs of the tile before have left from.
+  __device__ __forceinline__ void FetchResidual(const F8Tile& tile, uint32_t arrived) const {
+    WaitForBoxesToLeave();
+    ArriveExpecting(arrived, kTokens * kF8PlaceBytes);
+    CopyBox(Places(), &p.residual_map, FirstByte(tile), tile.token, arrived);
+  }
+  // The group: the places are free again.
+  __device__ __forceinline__ void WaitForPlaces() const {
+    if (Asks()) WaitForBoxesToLeave();
+    __syncwarp();
+    SyncSome(1 + warp / 4, 128);
+  }
+  // REQUIRES: the residual is there, or WaitForPlaces came before. kSumsAlone: nothing but that is
+  // to be done to sums.
+  template <class T, bool kSumsAlone>
+  __device__ __forceinline__ void WriteBoxes(const F8Tile& tile, const float (&sum)[kSums]) const {
+    // A matrix of eight tokens by eight rows: its eight parts of 16 bytes lie in different banks.
+    const auto part = static_cast<uint32_t>((warp % 4 * 2 + lane / 8 % 2) ^ lane % 8);
+    const uint32_t at = Places() + (lane / 16 * 8 + lane % 8) * kF8PlaceBytes + part * 16;
+    const WarpTerms terms = kSumsAlone ? WarpTerms{} : WarpTermsOf(tile);
+#pragma unroll
+    for (int first = 0; first < kTokens; first += 16) {
+      float v[8];
+      if constexpr (kSumsAlone) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) v[c] = sum[first / 2 + c];
+      } else {
+        ScaleEight(tile, first, terms, sum, v);
+      }
+      if (p.residual != nullptr) {
+        uint32_t add[4];
+        LoadMatricesTransposed(at + first * kF8PlaceBytes, add);
+#pragma unroll
+        for (int c = 0; c < 4; ++c) AddPair<T>(add[c], v[2 * c], v[2 * c + 1]);
+        __syncwarp();
+      }
+      const uint32_t out[4] = {Pack<T>(v[0], v[1]), Pack<T>(v[2], v[3]), Pack<T>(v[4], v[5]),
+                               Pack<T>(v[6], v[7])};
+      StoreMatricesTransposed(at + first * kF8PlaceBytes, out);
+    }
+    PublishToMatrices();
+    SyncSome(1 + warp / 4, 128);
+    if (Asks()) {
+      WriteBox(&p.out_map, FirstByte(tile), tile.token, Places());
+      CommitBoxes();
+    }
+    __syncwarp();
+  }
+
+  // Of the two rows whose sums a thread has.
+  struct WarpTerms {
+    float scale[2], bias[2];
+    bool scales;  // some are of whole rows
+  };
+  __device__ __forceinline__ WarpTerms WarpTermsOf(const F8Tile& tile) const {
+    WarpTerms terms;
+    terms.scales = !p.w_blocks || !p.x_blocks;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int at = min(tile.row + warp * 16 + lane / 4 + 8 * r, p.n - 1);
+      terms.scale[r] = RowScale(tile.expert, at);
+      terms.bias[r] =
+          p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, tile.expert * p.bias_stride + at);
+    }
+    return terms;
+  }
+  // A thread's sums of 16 tokens from `first` on, with scales of whole rows and bias.
+  __device__ __forceinline__ void ScaleEight(const F8Tile& tile, int first, const WarpTerms& terms,
+                                             const float (&sum)[kSums], float (&v)[8]) const {
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      v[c] = 0.0f;
+      if (c >= kSums) continue;
+      v[c] = sum[first / 2 + c];
+      if (terms.scales) {
+        const int of = tile.token + first + c / 4 * 8 + lane % 4 * 2 + c % 2;
+        v[c] = __fmul_rn(__fmul_rn(v[c], terms.scale[c / 2 % 2]), TokenScale(of, tile.end));
+      }
+      if (p.bias != nullptr) v[c] = __fadd_rn(v[c], terms.bias[c / 2 % 2]);
+    }
+  }
+
   template <class T>
   static __device__ __forceinline__ void AddPair(uint32_t pair, float& low, float& high) {
     const T* const both = reinterpret_cast<const T*>(&pair);
@@ -174,19 +290,15 @@ struct F8Outputs {
   template <class T>
   __device__ __forceinline__ void WriteTile16(const F8Tile& tile, uint4 residual,
                                               const float (&sum)[kSums]) const {
-    const uint32_t mine = SharedAddress(turn) + static_cast<uint32_t>(warp * kF8Turn16Bytes);
+    // Within the group's places, which the other group's boxes don't leave from.
+    const uint32_t mine = kHasPlaces
+                              ? Places() + static_cast<uint32_t>(warp % 4 * kF8Turn16Bytes)
+                              : SharedAddress(turn) + static_cast<uint32_t>(warp * kF8Turn16Bytes);
     const uint32_t by_token = mine + lane / 2 * kF8Turn16Pitch + lane % 2 * 16;
     const uint32_t by_row = mine + (lane / 16 * 8 + lane % 8) * kF8Turn16Pitch + lane / 8 % 2 * 16;
     const int row = RowOf(tile), count = RowsAt(tile);
     const bool wide = p.wide && count >= 8;
-    float scale[2], bias[2];  // of the two rows whose sums the thread has
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int at = min(tile.row + warp * 16 + lane / 4 + 8 * r, p.n - 1);
-      scale[r] = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? tile.expert * p.n + at : 0];
-      bias[r] =
-          p.bias == nullptr ? 0.0f : LoadAs(p.bias_type, p.bias, tile.expert * p.bias_stride + at);
-    }
+    const WarpTerms terms = WarpTermsOf(tile);
 #pragma unroll
     for (int first = 0; first < kTokens; first += 16) {
       const int token = tile.token + first + lane / 2;
@@ -195,13 +307,8 @@ struct F8Outputs {
         __syncwarp();
         if (kAsksEarly && first + 16 < kTokens) residual = ResidualOf(tile, first + 16);
       }
-      float v[8] = {};
-#pragma unroll
-      for (int c = 0; c < 8 && c < kSums; ++c) {
-        const int of = tile.token + first + c / 4 * 8 + lane % 4 * 2 + c % 2;
-        v[c] = __fmul_rn(sum[first / 2 + c], __fmul_rn(scale[c / 2 % 2], TokenScale(of, tile.end)));
-        if (p.bias != nullptr) v[c] = __fadd_rn(v[c], bias[c / 2 % 2]);
-      }
+      float v[8];
+      ScaleEight(tile, first, terms, sum, v);
       if (p.residual != nullptr) {
         uint32_t add[4];
         LoadMatricesTransposed(by_row, add);

@@ -22,7 +22,7 @@ inline constexpr int kF8StagesMax = 32;
 // one to the next in shared memory.
 inline constexpr int kF8TurnTokens = 16;
 inline constexpr int kF8TurnPitch = kF8GroupRows + 4;
-// Scales of x lie by unit; those of a unit take a multiple of so many tokens.
+// Scales of x lie by unit, with room for so many behind the last.
 inline constexpr int64_t kF8ScaleTokens = 256;
 
 // Of a thread block: those that multiply, and two warps that fetch, or a warpgroup with those two.
@@ -35,12 +35,18 @@ constexpr int F8TurnTokens(int tokens) { return tokens < kF8TurnTokens ? tokens 
 // In 16 bits a warp turns 16 tokens by its 16 rows: rows of 32 bytes, so far from each other that
 // eight of them lie in different banks.
 inline constexpr int kF8Turn16Pitch = 48, kF8Turn16Bytes = 16 * kF8Turn16Pitch;
+// A thread block with a multiprocessor for itself has room for all outputs of a tile in 16 bits,
+// rows of 128 bytes for each group, in the swizzle of the copy engine, which takes them from there
+// while the next tile is multiplied, and has brought the residual to the same place before.
+inline constexpr int kF8PlaceBytes = 2 * kF8GroupRows;
+constexpr bool F8HasPlaces(int groups) { return groups == 2; }
 constexpr int F8TurnBytes(int tokens, int groups) {
+  if (F8HasPlaces(groups)) return groups * tokens * kF8PlaceBytes;
   const int f32 = F8TurnTokens(tokens) * kF8TurnPitch * 4, f16 = 4 * kF8Turn16Bytes;
   return groups * (f32 > f16 ? f32 : f16);
 }
-// Of a full and an empty barrier for each stage.
-inline constexpr int kF8BarrierBytes = 2 * 8 * kF8StagesMax;
+// Of a full and an empty barrier for each stage, and one for the residual of each group.
+inline constexpr int kF8BarrierBytes = 8 * (2 * kF8StagesMax + 2);
 // Of the first tile of each expert, in grouped products.
 inline constexpr int kF8ExpertsMax = 1024;
 constexpr int F8TableBytes(bool grouped) { return grouped ? (kF8ExpertsMax + 4) * 4 : 0; }
@@ -76,6 +82,8 @@ inline constexpr int kF8QuantizeThreadsMax = 1024;
 struct F8LinearParams {
   TensorMap w;  // boxes of `rows` rows and a unit
   TensorMap x;  // of the codes: boxes of `x_rows` tokens and a unit
+  // Where `engine_writes`: of out and residual, boxes of a tile's tokens and a group's rows.
+  TensorMap out_map, residual_map;
   const float* w_scales = nullptr;
   const float* x_scales = nullptr;
   const void* bias = nullptr;      // or null
@@ -98,6 +106,7 @@ struct F8LinearParams {
   // Whether scales differ along k, or else from row to row.
   bool w_blocks = false, x_blocks = false, w_by_row = false, x_by_row = false;
   bool wide = false;  // residual and out may be accessed by four elements, in 16 bits by eight
+  bool engine_writes = false;  // the copy engine writes out and reads the residual
   DType bias_type = DType::kF32;
   DType result = DType::kF32;  // of out and residual
 };

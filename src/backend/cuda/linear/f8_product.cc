@@ -32,6 +32,12 @@ const char* FunctionOf(const F8Kernel& kernel, const Linear::Desc& desc, bool gr
   return HasBlocks(desc) ? kernel.blocks_function : kernel.rows_function;
 }
 
+// Of out or the residual in 16 bits. The stride of one row is whatever it is.
+Result<TensorMap> MapOutputs(const Linear::Desc& desc, const ops::Tensor& rows, int box_rows) {
+  const int64_t m = rows.dims[0], dense = (desc.n * 2 + kWide - 1) / kWide * kWide;
+  return MapBytes(rows.data, m, desc.n * 2, m > 1 ? rows.strides[0] * 2 : dense, box_rows);
+}
+
 const char* QuantizeFunction(ActivationScales scales) {
   if (scales == ActivationScales::kTensor) return "f8_quantize_tensor";
   return scales == ActivationScales::kRow ? "f8_quantize_rows" : "f8_quantize_blocks";
@@ -148,6 +154,15 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
   params.x_rows = plan.kernel->tokens / plan.kernel->cluster;
   if (plan.kernel->cluster == 1) params.x_rows = std::min(params.x_rows, params.m);
   SLUICE_ASSIGN_OR_RETURN(params.x, MapBytes(x.codes, m, desc.k, x.row_bytes, params.x_rows));
+  params.engine_writes =
+      F8HasPlaces(plan.kernel->groups) && params.result != DType::kF32 && params.wide;
+  if (params.engine_writes) {
+    SLUICE_ASSIGN_OR_RETURN(params.out_map, MapOutputs(desc, args.out, plan.kernel->tokens));
+    if (desc.residual) {
+      SLUICE_ASSIGN_OR_RETURN(params.residual_map,
+                              MapOutputs(desc, args.residual, plan.kernel->tokens));
+    }
+  }
   const LaunchShape shape = {.grid = {plan.blocks},
                              .block = {static_cast<unsigned>(F8Threads(plan.kernel->groups))},
                              .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};

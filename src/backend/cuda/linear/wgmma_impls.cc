@@ -68,8 +68,7 @@ Status CheckAligned(const Linear::Desc& desc, const Linear::Args& args) {
 // the weight in its tiles.
 class Products final : public ops::Kept<Linear> {
  public:
-  // Launches of one call: one, or two where x is staged, for every m. Also few rows ask whether
-  // cuBLASLt joins, so that the first call of a kind finds it out, whose time nobody measures.
+  // Launches of one call: one, or two where x is staged, for every m.
   Status Run(device::Stream& stream, const Linear::Desc& desc, const Linear::Args& args) override {
     SLUICE_RETURN_IF_ERROR(ops::CheckLinearArgs(desc, args, ops::LayoutId::kRowMajor));
     const int64_t m = args.x.dims[0];
@@ -92,12 +91,9 @@ class Products final : public ops::Kept<Linear> {
     }
     const ProductKind kind = {desc.activation, desc.n,        desc.k,
                               desc.bias,       desc.residual, desc.f32_out};
-    if (pinned_ == nullptr) {
-      const auto ours = [&](const ProductCall& product) { return Ours(stream, kind, product); };
-      SLUICE_ASSIGN_OR_RETURN(pinned_, CublasLtOf(stream).Pinned(stream, kind, call, ours));
-    }
-    const LtAlgorithm* const joining =
-        m <= kFewTokens || pinned_ == nullptr ? nullptr : Joining(*pinned_, kind, call);
+    const auto ours = [&](const ProductCall& product) { return Ours(stream, kind, product); };
+    SLUICE_ASSIGN_OR_RETURN(const LtAlgorithm* const joining,
+                            join_.For(stream, kind, call, ours, kFewTokens));
     if (joining == nullptr) return Ours(stream, kind, call);
     return CublasLtOf(stream).Multiply(stream, kind, call, *joining);
   }
@@ -112,8 +108,8 @@ class Products final : public ops::Kept<Linear> {
     return MultiplyWgmma(stream, kind, call, *made, &weight_);
   }
 
-  const std::optional<CublasLt::Pins>* pinned_ = nullptr;  // null: not asked yet
-  ops::LastValue<int64_t, WgmmaPlan> plan_;                // by rows of x
+  LtJoin join_;
+  ops::LastValue<int64_t, WgmmaPlan> plan_;  // by rows of x
   KeptMap weight_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda_test.h"
 #include "backend/cuda/linear/impls.h"
+#include "backend/cuda/linear/repeated_noise.h"
 #include "ops/linear.h"
 
 namespace sluice::cuda {
@@ -18,23 +19,6 @@ constexpr int64_t kRows = 2048;
 
 class WgmmaLinearTest : public CudaTest {
  protected:
-  // Numbers in [-1, 1) times `scale`; rows of 1024 and more elements differ.
-  static Array Random(DType dtype, std::vector<int64_t> dims, uint64_t seed, float scale = 1.0f) {
-    constexpr int64_t kPeriod = 1000003;
-    Array array(dtype, std::move(dims));
-    const auto count = static_cast<int64_t>(array.Count());
-    const int64_t drawn = std::min(count, kPeriod);
-    ops::TestNoise noise(seed);
-    for (int64_t i = 0; i < drawn; ++i) array.Set(static_cast<size_t>(i), noise.Value() * scale);
-    std::byte* data = array.tensor().data;
-    const size_t element = static_cast<size_t>(Info(dtype).bytes);
-    for (int64_t done = drawn; done < count; done += drawn) {
-      std::memcpy(data + done * element, data,
-                  static_cast<size_t>(std::min(drawn, count - done)) * element);
-    }
-    return array;
-  }
-
   // All that a product of up to kRows rows of one kind reads.
   struct Inputs {
     ops::PackedWeight weight;
@@ -43,11 +27,11 @@ class WgmmaLinearTest : public CudaTest {
   Inputs Make(const Linear::Desc& desc) {
     Inputs in;
     const DType type = desc.weight;
-    in.weight = {memory_->Upload(Random(type, {desc.n, desc.k}, 1)), type, ops::LayoutId::kRowMajor,
-                 desc.n, desc.k};
-    in.x = memory_->Upload(Random(type, {kRows, desc.k}, 2));
-    in.bias = memory_->Upload(Random(type, {desc.n}, 3, 30.0f));
-    in.residual = memory_->Upload(Random(ops::OutDType(desc), {kRows, desc.n}, 4, 30.0f));
+    in.weight = {memory_->Upload(RepeatedNoise(type, {desc.n, desc.k}, 1)), type,
+                 ops::LayoutId::kRowMajor, desc.n, desc.k};
+    in.x = memory_->Upload(RepeatedNoise(type, {kRows, desc.k}, 2));
+    in.bias = memory_->Upload(RepeatedNoise(type, {desc.n}, 3, 30.0f));
+    in.residual = memory_->Upload(RepeatedNoise(ops::OutDType(desc), {kRows, desc.n}, 4, 30.0f));
     return in;
   }
   static ops::Tensor Rows(ops::Tensor t, int64_t first, int64_t count) {
@@ -281,7 +265,7 @@ TEST_F(WgmmaLinearTest, RowsThatItCannotReadAreCopiedAndOnesItCannotWriteRefused
   Linear::Args args = ArgsOf(desc, in, 0, 7);
   const Array expected = Run(linear, args);
   Array wide(DType::kBF16, {7, desc.k + 3});
-  const Array x = Random(DType::kBF16, {kRows, desc.k}, 2);
+  const Array x = RepeatedNoise(DType::kBF16, {kRows, desc.k}, 2);
   for (int64_t i = 0; i < 7 * desc.k; ++i) {
     wide.Set(static_cast<size_t>(i / desc.k * (desc.k + 3) + i % desc.k),
              x.At(static_cast<size_t>(i)));
