@@ -5,6 +5,7 @@
 #include "exec/generate_fixture.h"
 #include "ops/dense_chain.h"
 #include "ops/experts_chain.h"
+#include "ops/normed_rope_kv.h"
 
 namespace sluice::exec {
 namespace {
@@ -32,6 +33,19 @@ TEST_P(DenseChains, StandForTheirPartsAndChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Models, DenseChains, ::testing::Values("llama", "qwen3", "mistral"),
                          [](const auto& test) { return std::string(test.param); });
+
+// Norms of heads with RoPE and the KV write, for steps of any number of tokens.
+TEST(NormedRopeKv, StandsForItsPartsAndChangesNoBit) {
+  for (const char* const model : {"qwen3", "qwen3_moe"}) {
+    TinyExecutor parts(model, {.device = "reference", .graphs = device::GraphSupport::kNone});
+    TinyExecutor one(model, {.device = "chains", .graphs = device::GraphSupport::kNone});
+    EXPECT_EQ(Count(parts, ops::NormedRopeKv::kName, ""), 0);
+    EXPECT_GT(Count(one, ops::NormedRopeKv::kName, ""), 0);
+    EXPECT_EQ(Generate(&one), Generate(&parts)) << model;
+    EXPECT_EQ(one.queued().counts().eager["qk_norm"], 0);
+    EXPECT_GT(one.queued().counts().eager["normed_rope_kv"], 0);
+  }
+}
 
 class ExpertsChains : public ::testing::TestWithParam<const char*> {};
 

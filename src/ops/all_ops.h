@@ -11,6 +11,7 @@
 #include "ops/fake_balance_experts.h"
 #include "ops/gate.h"
 #include "ops/group_quant.h"
+#include "ops/grouped_gate.h"
 #include "ops/grouped_linear.h"
 #include "ops/guess_trees.h"
 #include "ops/index_scores.h"
@@ -18,6 +19,7 @@
 #include "ops/linear.h"
 #include "ops/map_experts.h"
 #include "ops/norm.h"
+#include "ops/normed_rope_kv.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
 #include "ops/recurrent.h"
@@ -39,12 +41,12 @@ struct OpList {
 };
 
 using AllOps =
-    OpList<Linear, DenseChain, ExpertsChain, GroupedLinear, Attention, LatentAttention, IndexScores,
-           TopK, Norm, QkNorm, GroupQuant, RopeKv, GatedActivation, PlainActivation, SoftCap,
-           Embedding, GatherRows, ResolveTokens, RouteExperts, GroupExperts, ScaleExperts,
-           CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm, SigmoidGate,
-           SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams, LevelStreams,
-           ShortConv, GatedDelta, Ssd, SelectiveScan, Pool, PlaceTokens, Sample, SetCounts,
-           ResolveRows, KeepDrawn, NextTokens, KeepGuesses, FollowTrees, GrowTrees>;
+    OpList<Linear, DenseChain, ExpertsChain, GroupedLinear, GroupedGate, Attention, LatentAttention,
+           IndexScores, TopK, Norm, QkNorm, GroupQuant, RopeKv, NormedRopeKv, GatedActivation,
+           PlainActivation, SoftCap, Embedding, GatherRows, ResolveTokens, RouteExperts,
+           GroupExperts, ScaleExperts, CombineExperts, FakeBalanceExperts, MapExperts, GatedNorm,
+           SigmoidGate, SigmoidGateScaleAdd, GaussianTopK, PredictStreams, CorrectStreams,
+           LevelStreams, ShortConv, GatedDelta, Ssd, SelectiveScan, Pool, PlaceTokens, Sample,
+           SetCounts, ResolveRows, KeepDrawn, NextTokens, KeepGuesses, FollowTrees, GrowTrees>;
 
 }  // namespace sluice::ops

@@ -111,6 +111,14 @@ Need NeedOf(const GroupedLinear::Desc& desc, const GroupedLinear::Args& args, co
           rows * product * (desc.by_columns ? experts : 1)};
 }
 
+Need NeedOf(const GroupedGate::Desc& desc, const GroupedGate::Args& args, const StepSizes&) {
+  const double experts = desc.products.experts;
+  const auto rows = static_cast<double>(args.codes.dims[0]);
+  const double taken = 1 - std::pow(1 - 1 / experts, rows);
+  return {WeightBytes(*args.weight) * taken + BytesOfAll(args),
+          2.0 * rows * static_cast<double>(desc.products.each.n * desc.products.each.k)};
+}
+
 // K and V of one position.
 double PositionBytes(const KvDesc& kv) {
   const auto bytes = [&kv](int head_dim) {
@@ -191,6 +199,12 @@ Need NeedOf(const RopeKv::Desc& desc, const RopeKv::Args& args, const StepSizes&
   const double in_place = args.q_out.empty() ? BytesOf(args.qkv) : 0;
   return {BytesOf(args.qkv, args.positions, args.slots, args.q_out) + in_place +
           tokens * (PositionBytes(desc.kv) + desc.rotary_dims * sizeof(float))};
+}
+
+Need NeedOf(const NormedRopeKv::Desc& desc, const NormedRopeKv::Args& args,
+            const StepSizes& sizes) {
+  const Need rope = NeedOf(desc.rope, RopeArgsOf(args, args.qkv), sizes);
+  return {rope.bytes + BytesOf(args.q_weight, args.k_weight)};
 }
 
 Need NeedOf(const Embedding::Desc& desc, const Embedding::Args& args, const StepSizes&) {

@@ -200,10 +200,12 @@ Status ForEachOp(Run&& run) {
   SLUICE_RETURN_IF_ERROR(run(Reference<GroupExperts>{&RefGroupExpertsSupports, &RefGroupExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<GroupedLinear>{&RefGroupedLinearSupports, &RefGroupedLinear}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<GroupedGate>{&RefGroupedGateSupports, &RefGroupedGate}));
   SLUICE_RETURN_IF_ERROR(run(Reference<ScaleExperts>{&RefScaleExpertsSupports, &RefScaleExperts}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<CombineExperts>{&RefCombineExpertsSupports, &RefCombineExperts}));
   SLUICE_RETURN_IF_ERROR(run(Reference<RopeKv>{&RefRopeKvSupports, &RefRopeKv}));
+  SLUICE_RETURN_IF_ERROR(run(Reference<NormedRopeKv>{&RefNormedRopeKvSupports, &RefNormedRopeKv}));
   SLUICE_RETURN_IF_ERROR(run(Reference<Attention>{&RefAttentionSupports, &RefAttention}));
   SLUICE_RETURN_IF_ERROR(
       run(Reference<LatentAttention>{&RefLatentAttentionSupports, &RefLatentAttention}));

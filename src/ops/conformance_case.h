@@ -104,6 +104,11 @@ inline Array Untouched(DType dtype, std::vector<int64_t> dims) {
   return array;
 }
 
+inline constexpr DType kKvFormats[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3,
+                                       DType::kI8};
+// Together with Turn(number, kKvFormats): every pair of formats.
+inline DType FloatBesideKv(int number) { return FloatOf(number + number / 5); }
+
 // The first `width` columns of a tensor whose rows are wider.
 inline Tensor Columns(Tensor t, int64_t width) {
   t.dims[1] = width;
@@ -141,6 +146,7 @@ ConformanceCase<Pool> MakeCase(const Pool&, int number, TestNoise& noise);
 ConformanceCase<ResolveTokens> MakeCase(const ResolveTokens&, int number, TestNoise& noise);
 ConformanceCase<PlaceTokens> MakeCase(const PlaceTokens&, int number, TestNoise& noise);
 ConformanceCase<RopeKv> MakeCase(const RopeKv&, int number, TestNoise& noise);
+ConformanceCase<NormedRopeKv> MakeCase(const NormedRopeKv&, int number, TestNoise& noise);
 ConformanceCase<Attention> MakeCase(const Attention&, int number, TestNoise& noise);
 ConformanceCase<LatentAttention> MakeCase(const LatentAttention&, int number, TestNoise& noise);
 ConformanceCase<IndexScores> MakeCase(const IndexScores&, int number, TestNoise& noise);
@@ -166,6 +172,7 @@ ConformanceCase<FakeBalanceExperts> MakeCase(const FakeBalanceExperts&, int numb
 ConformanceCase<MapExperts> MakeCase(const MapExperts&, int number, TestNoise& noise);
 ConformanceCase<GroupExperts> MakeCase(const GroupExperts&, int number, TestNoise& noise);
 ConformanceCase<GroupedLinear> MakeCase(const GroupedLinear&, int number, TestNoise& noise);
+ConformanceCase<GroupedGate> MakeCase(const GroupedGate&, int number, TestNoise& noise);
 ConformanceCase<ScaleExperts> MakeCase(const ScaleExperts&, int number, TestNoise& noise);
 ConformanceCase<CombineExperts> MakeCase(const CombineExperts&, int number, TestNoise& noise);
 ConformanceCase<Sample> MakeCase(const Sample&, int number, TestNoise& noise);

@@ -93,7 +93,67 @@ Tensor NormOf(const Tensor& norms, int64_t number) {
   return row;
 }
 
+// Where the places of each expert begin: few have many, some have none, and by turns the last
+// places are nobody's.
+std::vector<int32_t> PlacesOf(int number, TestNoise& noise, int experts, int64_t places) {
+  std::vector<int32_t> starts = {0};
+  const int64_t given = number % 3 == 2 ? noise.Below(places + 1) : places;
+  for (int e = 0; e + 1 < experts; ++e) {
+    const int64_t left = given - starts.back(), most = std::max<int64_t>(left / 3, 1);
+    const int64_t count = std::min(left, noise.Below(most + 1) * noise.Below(2));
+    starts.push_back(starts.back() + static_cast<int32_t>(count));
+  }
+  starts.push_back(static_cast<int32_t>(given));
+  return starts;
+}
+
 }  // namespace
+
+ConformanceCase<GroupedGate> MakeCase(const GroupedGate&, int number, TestNoise& noise) {
+  ConformanceCase<GroupedGate> c;
+  const bool coded = number % 4 != 3;
+  Linear::Desc& each = c.desc.products.each;
+  each = {.weight = coded ? DType::kF8E4M3 : DType::kF32,
+          .activation = coded || Flip(noise) ? DType::kBF16 : DType::kF32,
+          .n = Pick<int64_t>(noise, {256, 512, 768}),
+          .k = Pick<int64_t>(noise, {256, 512, 768})};
+  if (coded) {
+    each.weight_scales = WeightScales::kBlock;
+    each.x_scales = ActivationScales::kBlock;
+  }
+  c.desc.products.experts = Pick(noise, {1, 3, 16, 40});
+  c.desc.products.top_k = Pick(noise, {1, 4});
+  c.desc.kind = Turn(number, kActivations);
+  const int64_t places = IsEmpty(number) ? 0 : Pick<int64_t>(noise, {1, 2, 8, 40, 130});
+  const bool gathers = Flip(noise);
+  const int64_t rows = gathers ? Pick<int64_t>(noise, {1, 5, 40}) : places;
+  const std::vector<int32_t> starts = PlacesOf(number, noise, c.desc.products.experts, places);
+  std::vector<int32_t> tokens;
+  for (int64_t p = 0; p < places; ++p) {
+    // What lies beyond the last expert's places may not be followed.
+    tokens.push_back(p < starts.back() ? static_cast<int32_t>(noise.Below(rows)) : 2000000000);
+  }
+  const Matrix matrix = AddMatrix(c, noise, c.desc.products.Stacked());
+  const size_t x = c.Add(Filled(noise, each.activation, {rows, each.k + 8}));
+  const size_t token = c.Add(Array::Ints(tokens)), start = c.Add(Array::Ints(starts));
+  const int64_t width = c.desc.width();
+  // A sum that is added in another order moves a rounding, and that a code by a step; so does the
+  // scale, which is another one by as little.
+  const size_t codes = c.Add(Untouched(DType::kF8E4M3, {places, width}), 2 * kF8CodeStep);
+  c.comparers[codes] = &CompareCodes;
+  const size_t scales = c.Add(Untouched(DType::kF32, {c.desc.gate().groups(), places + 3}),
+                              LimitFor(DType::kBF16, 1e-3));
+  c.args = [=, desc = c.desc](ConformanceTarget& target,
+                              std::span<const Tensor> t) -> Result<GroupedGate::Args> {
+    GroupedGate::Args args{.x = Columns(t[x], desc.products.each.k), .starts = t[start]};
+    if (gathers) args.tokens = t[token];
+    args.weight = WeightOf(matrix, t, target);
+    args.codes = t[codes];
+    args.scales = Columns(t[scales], places);
+    return args;
+  };
+  return c;
+}
 
 ConformanceCase<DenseChain> MakeCase(const DenseChain&, int number, TestNoise& noise) {
   ConformanceCase<DenseChain> c;

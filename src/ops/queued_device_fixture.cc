@@ -235,7 +235,8 @@ void QueuedDevice::MirrorOne() {
       piecewise_op_ == Op::kName ? device::GraphSupport::kPiecewise : device::GraphSupport::kFull;
   const bool fast =
       (reference_products_ && (std::is_same_v<Op, Linear> || std::is_same_v<Op, GroupedLinear>)) ||
-      (chains_ && (std::is_same_v<Op, DenseChain> || std::is_same_v<Op, ExpertsChain>));
+      (chains_ && (std::is_same_v<Op, DenseChain> || std::is_same_v<Op, ExpertsChain> ||
+                   std::is_same_v<Op, NormedRopeKv>));
   ops_.Add<Op>({list[I].name, list[I].supports, &RunQueued<Op, I>, list[I].arithmetic, graphs,
                 fast ? nullptr : list[I].slow,
                 std::is_same_v<Op, Linear> ? &ScratchOf<Op> : nullptr});

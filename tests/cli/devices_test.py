@@ -181,8 +181,9 @@ class Devices(unittest.TestCase):
         self.assertEqual(xpu["device"], "xpu:0")
         # Vectors of texts are pooled on the CPU alone: models that embed are refused elsewhere. No
         # product there takes rows as codes, so nothing makes them. Chains of products are for
-        # devices on which ops take long to start beside what they do.
-        elsewhere = {"pool", "per_token_group_quant", "dense_chain", "experts_chain"}
+        # devices on which ops take long to start beside what they do, and so are norms with RoPE.
+        elsewhere = {"pool", "per_token_group_quant", "grouped_gate", "normed_rope_kv",
+                     "dense_chain", "experts_chain"}
         self.assertEqual({result["op"] for result in xpu["results"]} | elsewhere,
                          {result["op"] for result in cpu["results"]})
         self.assertEqual({result["cases"] for result in xpu["results"]}, {2})

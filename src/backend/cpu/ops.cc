@@ -16,7 +16,9 @@
 #include "ops/embedding.h"
 #include "ops/experts_chain.h"
 #include "ops/group_quant.h"
+#include "ops/grouped_gate.h"
 #include "ops/guess_trees.h"
+#include "ops/normed_rope_kv.h"
 #include "ops/place_tokens.h"
 #include "ops/pool.h"
 
@@ -39,7 +41,15 @@ void RegisterCpuOps(ops::OpTable& table) {
                                 .supports = &ops::RefExpertsChainSupports,
                                 .run = &ops::RefExpertsChain,
                                 .slow = &ops::PlainLoops<ops::ExpertsChain>});
+  table.Add<ops::GroupedGate>({.name = "ref_grouped_gate",
+                               .supports = &ops::RefGroupedGateSupports,
+                               .run = &ops::RefGroupedGate,
+                               .slow = &ops::PlainLoops<ops::GroupedGate>});
   RegisterRopeKv(table);
+  table.Add<ops::NormedRopeKv>({.name = "ref_normed_rope_kv",
+                                .supports = &ops::RefNormedRopeKvSupports,
+                                .run = &ops::RefNormedRopeKv,
+                                .slow = &ops::PlainLoops<ops::NormedRopeKv>});
   RegisterEmbedding(table);
   // Rows are copied once per sequence: nothing to gain beside the other ops.
   table.Add<ops::GatherRows>({"ref_gather_rows", &ops::RefGatherRowsSupports, &ops::RefGatherRows});

@@ -10,6 +10,7 @@
 #include "backend/cuda/experts/impls.h"
 #include "backend/cuda/experts_chain/impls.h"
 #include "backend/cuda/gate/impls.h"
+#include "backend/cuda/linear/grouped_gate_impls.h"
 #include "backend/cuda/linear/grouped_impls.h"
 #include "backend/cuda/linear/impls.h"
 #include "backend/cuda/norm/impls.h"
@@ -31,6 +32,7 @@ void RegisterCudaOps(ops::OpTable& table) {
   RegisterExperts(table);
   RegisterExpertsChain(table);
   RegisterGroupedLinear(table);
+  RegisterGroupedGate(table);
   RegisterRopeKv(table);
   RegisterAttention(table);
   RegisterLatentAttention(table);

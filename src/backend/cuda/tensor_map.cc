@@ -21,7 +21,7 @@ struct Boxes {
 
 template <size_t kDims>
 Result<TensorMap> Encode(const void* data, const Boxes<kDims>& boxes, const std::string& what,
-                         CUtensorMapL2promotion fetched = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
+                         CUtensorMapL2promotion fetched) {
   std::array<cuuint32_t, kDims> steps;
   steps.fill(1);
   CUtensorMap made;
@@ -58,7 +58,8 @@ Result<TensorMap> MapBytes(const void* data, int64_t rows, int64_t columns, int6
                     .dims = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)},
                     .strides = {static_cast<cuuint64_t>(row_bytes)},
                     .box = {128, static_cast<cuuint32_t>(box_rows)}},
-                   StrCat("describing ", rows, " rows of ", columns, " bytes"));
+                   StrCat("describing ", rows, " rows of ", columns, " bytes"),
+                   CU_TENSOR_MAP_L2_PROMOTION_NONE);
 }
 
 Result<TensorMap> MapBoxes(const BoxedTensor& tensor) {

@@ -15,7 +15,9 @@ struct alignas(64) TensorMap {
   uint64_t words[16] = {};
 };
 
-// A matrix of bytes. A box is 128 columns of `box_rows` rows. REQUIRES: data and row_bytes are
+// A matrix of bytes. A box is 128 columns of `box_rows` rows, for which the device's cache fetches
+// no more than these: where it fetches 256 bytes for each 128, weights come by 4.1 TB/s on an H200
+// instead of 4.5. REQUIRES: data and row_bytes are
 // multiples of 16, box_rows <= 256.
 Result<TensorMap> MapBytes(const void* data, int64_t rows, int64_t columns, int64_t row_bytes,
                            int box_rows);

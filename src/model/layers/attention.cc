@@ -102,6 +102,10 @@ Result<Attention> Attention::Make(const Binder& binder, int layer, const batch::
   SLUICE_ASSIGN_OR_RETURN(attention.rope_kv_, binder.Bind<ops::RopeKv>(RopeDesc(
                                                   binder, group, ops::RopeKvForm::kPrefillQOut,
                                                   twice ? 0 : rotary_dims, interleaved, own)));
+  if (attention.qk_norm_.bound() && !attention.v_norm_.bound() && !twice) {
+    attention.normed_rope_kv_ = binder.BindIfFast<ops::NormedRopeKv>(
+        {.rope = attention.rope_kv_.desc(), .eps = config.norm_eps});
+  }
   attention.rope_ = rope;
   SLUICE_ASSIGN_OR_RETURN(attention.attention_, binder.Bind<ops::Attention>(AttentionDesc(
                                                     config, binder.options, group, !rope.empty())));
@@ -191,7 +195,7 @@ Status Attention::KeepKv(ForwardContext& context, const DeviceBatch& batch,
   // Where norms stand behind the rotation, K goes to the cache once more, normalized.
   if (rotate_.bound())
     SLUICE_RETURN_IF_ERROR(rotate_(*context.stream, RopeArgs(context, batch, a)));
-  SLUICE_RETURN_IF_ERROR(Normalize(*context.stream, a));
+  if (!normed_rope_kv_.bound()) SLUICE_RETURN_IF_ERROR(Normalize(*context.stream, a));
   return Rotate(context, batch, a);
 }
 
@@ -225,7 +229,18 @@ Status Attention::Rotate(ForwardContext& context, const DeviceBatch& batch,
   ops::RopeKv::Args args = RopeArgs(context, batch, a);
   if (rotate_.bound()) args.table = {};
   args.q_out = a.q;
-  SLUICE_RETURN_IF_ERROR(rope_kv_(*context.stream, args));
+  if (normed_rope_kv_.bound()) {
+    SLUICE_RETURN_IF_ERROR(normed_rope_kv_(*context.stream, {.qkv = args.qkv,
+                                                             .positions = args.positions,
+                                                             .table = args.table,
+                                                             .slots = args.slots,
+                                                             .q_out = args.q_out,
+                                                             .kv = args.kv,
+                                                             .q_weight = q_norm_,
+                                                             .k_weight = k_norm_}));
+  } else {
+    SLUICE_RETURN_IF_ERROR(rope_kv_(*context.stream, args));
+  }
   if (context.observer == nullptr || kv_heads_ == 0) return OkStatus();
   return context.observer->LayerWritten(layer_, group_);
 }

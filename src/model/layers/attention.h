@@ -10,6 +10,7 @@
 #include "ops/attention.h"
 #include "ops/gate.h"
 #include "ops/norm.h"
+#include "ops/normed_rope_kv.h"
 #include "ops/rope_kv.h"
 
 namespace sluice::model::layers {
@@ -81,6 +82,7 @@ class Attention {
   ops::Tensor ones_;                // its weights
   ops::Bound<ops::RopeKv> rotate_;  // before the norms; unbound: rope_kv_ rotates
   ops::Bound<ops::RopeKv> rope_kv_;
+  ops::Bound<ops::NormedRopeKv> normed_rope_kv_;  // qk_norm_ and rope_kv_ as one op, if it is there
   ops::Tensor rope_;
   ops::Bound<ops::Attention> attention_;
   ops::Tensor sinks_, bias_;           // empty: the model has none

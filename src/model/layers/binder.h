@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "files/model_config.h"
@@ -24,6 +25,15 @@ struct Binder {
   template <class Op>
   Result<ops::Bound<Op>> Bind(const typename Op::Desc& desc) const {
     return ops::Bind<Op>(table, desc, options.records);
+  }
+  // Unbound where the device has none that is faster than its parts.
+  template <class Op>
+  ops::Bound<Op> BindIfFast(const typename Op::Desc& desc) const {
+    std::vector<ops::BindRecord> found;
+    auto bound = ops::Bind<Op>(table, desc, &found);
+    if (!bound.ok() || !found.front().slow.empty()) return {};
+    if (options.records != nullptr) options.records->push_back(found.front());
+    return *bound;
   }
   // REQUIRES: the architecture's params declare `name`, and it is not optional.
   const weights::Parameter* Get(std::string_view name) const {

@@ -36,16 +36,6 @@ bool AreAlike(std::initializer_list<const weights::LinearPart*> parts) {
          });
 }
 
-// Binds the op, unless the device has none that is faster than its parts.
-template <class Op>
-ops::Bound<Op> BindIfFast(const Binder& binder, const typename Op::Desc& desc) {
-  std::vector<ops::BindRecord> records;
-  auto bound = ops::Bind<Op>(binder.table, desc, &records);
-  if (!bound.ok() || !records.front().slow.empty()) return {};
-  if (binder.options.records != nullptr) binder.options.records->push_back(records.front());
-  return *bound;
-}
-
 bool HasPlainStream(const Binder& binder) {
   const DType activation = binder.options.activation;
   return !binder.config.plain_mlp && ops::ResidualDType(activation) == activation;
@@ -76,17 +66,17 @@ Chain Chain::Make(const Binder& binder, int layer, bool next) {
   if (!AreAlike({o, gate_up, down, next ? qkv : o})) return {};
   const ops::Linear::Desc& format = o->linear.desc();
   Chain chain;
-  chain.op_ = BindIfFast<ops::DenseChain>(binder, {.weight = format.weight,
-                                                   .weight_scales = format.weight_scales,
-                                                   .x_scales = format.x_scales,
-                                                   .activation = format.activation,
-                                                   .tokens = kTokens,
-                                                   .attended = o->weight.k,
-                                                   .hidden = config.hidden_size,
-                                                   .width = down->weight.k,
-                                                   .qkv = next ? qkv->weight.n : 0,
-                                                   .eps = EpsOf(config),
-                                                   .kind = ActivationOf(config)});
+  chain.op_ = binder.BindIfFast<ops::DenseChain>({.weight = format.weight,
+                                                  .weight_scales = format.weight_scales,
+                                                  .x_scales = format.x_scales,
+                                                  .activation = format.activation,
+                                                  .tokens = kTokens,
+                                                  .attended = o->weight.k,
+                                                  .hidden = config.hidden_size,
+                                                  .width = down->weight.k,
+                                                  .qkv = next ? qkv->weight.n : 0,
+                                                  .eps = EpsOf(config),
+                                                  .kind = ActivationOf(config)});
   if (!chain.op_.bound()) return {};
   chain.o_ = &o->weight;
   chain.gate_up_ = &gate_up->weight;
@@ -114,18 +104,18 @@ Chain Chain::MakeOfExperts(const Binder& binder, int layer, bool next, int count
   if (!AreAlike({o, gate_up, next ? qkv : o}) || !SameFormat(ProductOf(*down), first)) return {};
   if (router->linear.desc().weight_scales != ops::WeightScales::kNone) return {};
   Chain chain;
-  chain.experts_ = BindIfFast<ops::ExpertsChain>(binder, {.weight = first.weight,
-                                                          .weight_scales = first.weight_scales,
-                                                          .x_scales = first.x_scales,
-                                                          .router = router->weight.dtype,
-                                                          .activation = first.activation,
-                                                          .attended = o->weight.k,
-                                                          .hidden = config.hidden_size,
-                                                          .width = down->weight.k,
-                                                          .qkv = next ? qkv->weight.n : 0,
-                                                          .route = RouteOf(experts),
-                                                          .eps = EpsOf(config),
-                                                          .kind = ActivationOf(config)});
+  chain.experts_ = binder.BindIfFast<ops::ExpertsChain>({.weight = first.weight,
+                                                         .weight_scales = first.weight_scales,
+                                                         .x_scales = first.x_scales,
+                                                         .router = router->weight.dtype,
+                                                         .activation = first.activation,
+                                                         .attended = o->weight.k,
+                                                         .hidden = config.hidden_size,
+                                                         .width = down->weight.k,
+                                                         .qkv = next ? qkv->weight.n : 0,
+                                                         .route = RouteOf(experts),
+                                                         .eps = EpsOf(config),
+                                                         .kind = ActivationOf(config)});
   if (!chain.experts_.bound()) return {};
   chain.o_ = &o->weight;
   chain.router_ = &router->weight;

@@ -6,6 +6,13 @@
 #include "model/layers/mlp.h"
 
 namespace sluice::model::layers {
+namespace {
+
+// Rows of an expert, on average, up to which first products and gates are one op: reading weights
+// is all that takes long then (bench/results/2026-11-29-h200-experts-many.md).
+constexpr int64_t kFewRows = 24;
+
+}  // namespace
 
 Result<ExpertProducts> ExpertProducts::Make(const Binder& binder, int layer, int slots, DType out,
                                             bool adds) {
@@ -38,6 +45,7 @@ Result<ExpertProducts> ExpertProducts::Make(const Binder& binder, int layer, int
                                                           .gated = true,
                                                           .kind = ActivationOf(config),
                                                           .parts = 1}));
+    products.BindGate(binder);
   } else {
     SLUICE_ASSIGN_OR_RETURN(
         products.gated_,
@@ -88,6 +96,47 @@ Status ExpertProducts::Multiply(device::Stream& stream, const Matrices& matrices
   return OkStatus();
 }
 
+void ExpertProducts::BindGate(const Binder& binder) {
+  if (!first_.bias.empty() || scale_.bound() || first_.weight->parts.size() != 1) return;
+  const weights::LinearPart& part = first_.weight->parts.front();
+  if (part.weight.layout != ops::LayoutId::kRowMajor || !part.weight.order.empty()) return;
+  gate_ = binder.BindIfFast<ops::GroupedGate>(
+      {.products = part.grouped.desc(), .kind = coded_.desc().kind});
+}
+
+Result<LinearRows> ExpertProducts::Inner(device::Stream& stream, const Args& args,
+                                         const ops::Tensor& starts, const Activations& a) const {
+  const int64_t experts = group_.desc().experts;
+  LinearRows made = a.expert_gated;
+  if (coded_.bound()) made = {{}, CodesIn(a.expert_gated, coded_.desc().width)};
+  if (gate_.bound() && a.expert_tokens.dims[0] <= kFewRows * experts) {
+    SLUICE_RETURN_IF_ERROR(gate_(stream, {.x = args.x,
+                                          .tokens = a.expert_tokens,
+                                          .starts = starts,
+                                          .weight = &first_.weight->parts.front().weight,
+                                          .codes = made.coded.codes,
+                                          .scales = made.coded.scales}));
+    return made;
+  }
+  const ops::Tensor& inner = plain_.bound() ? a.expert_gated : a.expert_gate_up;
+  SLUICE_RETURN_IF_ERROR(Multiply(stream, first_, starts, args.x, a.expert_tokens, inner));
+  if (scale_.bound()) {
+    SLUICE_RETURN_IF_ERROR(
+        scale_(stream, {.x = inner, .weights = args.weights, .places = a.expert_places}));
+  }
+  if (plain_.bound()) {
+    SLUICE_RETURN_IF_ERROR(plain_(stream, {inner}));
+  } else if (coded_.bound()) {
+    SLUICE_RETURN_IF_ERROR(coded_(stream, {.x = inner,
+                                           .counts = starts.Rows(experts, 1),
+                                           .codes = made.coded.codes,
+                                           .scales = made.coded.scales}));
+  } else {
+    SLUICE_RETURN_IF_ERROR(gated_(stream, {inner, a.expert_gated}));
+  }
+  return made;
+}
+
 Status ExpertProducts::operator()(device::Stream& stream, const Args& args,
                                   const Activations& a) const {
   const ops::Tensor starts = a.expert_starts.Rows(0, group_.desc().experts + 1);
@@ -97,24 +146,7 @@ Status ExpertProducts::operator()(device::Stream& stream, const Args& args,
                                          .places = a.expert_places,
                                          .counts = args.counts,
                                          .counted = args.counted}));
-  const ops::Tensor& inner = plain_.bound() ? a.expert_gated : a.expert_gate_up;
-  SLUICE_RETURN_IF_ERROR(Multiply(stream, first_, starts, args.x, a.expert_tokens, inner));
-  if (scale_.bound()) {
-    SLUICE_RETURN_IF_ERROR(
-        scale_(stream, {.x = inner, .weights = args.weights, .places = a.expert_places}));
-  }
-  LinearRows made = a.expert_gated;
-  if (plain_.bound()) {
-    SLUICE_RETURN_IF_ERROR(plain_(stream, {inner}));
-  } else if (coded_.bound()) {
-    made = {{}, CodesIn(a.expert_gated, coded_.desc().width)};
-    SLUICE_RETURN_IF_ERROR(coded_(stream, {.x = inner,
-                                           .counts = starts.Rows(group_.desc().experts, 1),
-                                           .codes = made.coded.codes,
-                                           .scales = made.coded.scales}));
-  } else {
-    SLUICE_RETURN_IF_ERROR(gated_(stream, {inner, a.expert_gated}));
-  }
+  SLUICE_ASSIGN_OR_RETURN(const LinearRows made, Inner(stream, args, starts, a));
   SLUICE_RETURN_IF_ERROR(Multiply(stream, down_, starts, made, {}, a.expert_out));
   return combine_(stream, {.y = a.expert_out,
                            .weights = args.weights,

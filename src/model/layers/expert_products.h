@@ -11,6 +11,7 @@
 #include "ops/activation.h"
 #include "ops/experts.h"
 #include "ops/group_quant.h"
+#include "ops/grouped_gate.h"
 
 namespace sluice::model::layers {
 
@@ -40,6 +41,12 @@ class ExpertProducts {
     bool takes_codes = false;
   };
   static Matrices MatricesOf(const Binder& binder, const std::string& name, int experts);
+  // The first products and what their gates open for as one op, where the device has that and their
+  // matrix lies in one piece.
+  void BindGate(const Binder& binder);
+  // What the second products read.
+  Result<LinearRows> Inner(device::Stream& stream, const Args& args, const ops::Tensor& starts,
+                           const Activations& a) const;
   // out = the products of x, whose rows `tokens` names or which is empty, with `matrices`.
   static Status Multiply(device::Stream& stream, const Matrices& matrices,
                          const ops::Tensor& starts, const LinearRows& x, const ops::Tensor& tokens,
@@ -50,6 +57,7 @@ class ExpertProducts {
   ops::Bound<ops::ScaleExperts> scale_;  // unbound: weights are on what experts give
   ops::Bound<ops::GatedActivation> gated_;
   ops::Bound<ops::GroupQuant> coded_;       // instead, where down reads codes
+  ops::Bound<ops::GroupedGate> gate_;       // the first products and coded_ of few rows
   ops::Bound<ops::PlainActivation> plain_;  // instead, where experts have no gate
   ops::Bound<ops::CombineExperts> combine_;
 };

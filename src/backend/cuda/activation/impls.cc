@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "backend/cuda/activation/params.h"
+#include "backend/cuda/activation/kind.h"
 #include "backend/cuda/alignment.h"
 #include "backend/cuda/by_type.h"
 #include "base/check.h"
@@ -19,25 +19,6 @@ using ops::GaussianTopK;
 using ops::GroupQuant;
 using ops::PlainActivation;
 using ops::SoftCap;
-
-// The kernel's name of a kind; nothing for those that it lacks. Without a default, so that a new
-// kind does not compile before it is placed.
-std::optional<ActivationKind> KindOf(ops::Activation kind) {
-  switch (kind) {
-    case ops::Activation::kSilu:
-      return kSilu;
-    case ops::Activation::kGeluTanh:
-      return kGeluTanh;
-    case ops::Activation::kGeluErf:
-      return kGeluErf;
-    case ops::Activation::kReluSquared:
-      return kReluSquared;
-    case ops::Activation::kClampedSwiglu:
-      static_assert(kSwigluLimit == ops::kSwigluLimit && kSwigluSlope == ops::kSwigluSlope);
-      return kClampedSwiglu;
-  }
-  return std::nullopt;
-}
 
 ops::Support GatedActivationSupports(const GatedActivation::Desc& desc,
                                      const device::DeviceFacts& facts) {

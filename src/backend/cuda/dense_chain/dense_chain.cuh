@@ -101,8 +101,10 @@ struct DenseChain {
     asm volatile("bar.arrive 2, %0;" ::"n"(kChainThreads) : "memory");
   }
 
-  // One thread. It waits for no other thread block.
+  // One thread. It waits for no other thread block. Weights leave the device's cache before what is
+  // read again: what thread blocks write to each other, and the code of all kernels.
   __device__ void FetchWeights() {
+    const uint64_t policy = ReadOncePolicy();
     ChainPlace place, landed;
     int asked = 0;
 #pragma unroll 1
@@ -124,8 +126,8 @@ struct DenseChain {
           ArriveExpecting(full + 8 * place.at, kChainStageBytes + kScaleBytes);
           CopyBytes(SharedAddress(stage_scales + place.at * kChainStageUnits),
                     w + s * kChainStageUnits, kScaleBytes, full + 8 * place.at);
-          CopyBox(ring + static_cast<uint32_t>(place.at * kChainStageBytes), &phase.w, 0, row,
-                  s * kChainStageUnits, 0, full + 8 * place.at);
+          CopyBoxOnce(ring + static_cast<uint32_t>(place.at * kChainStageBytes), &phase.w, 0, row,
+                      s * kChainStageUnits, 0, full + 8 * place.at, policy);
           place.Advance(1, p.stages);
         }
       });

@@ -1,6 +1,7 @@
 #include "backend/cuda/dense_chain/phases.h"
 
 #include "backend/cuda/alignment.h"
+#include "backend/cuda/narrow_map.h"
 #include "base/str_cat.h"
 
 namespace sluice::cuda {
@@ -8,11 +9,11 @@ namespace sluice::cuda {
 Result<TensorMap> MapStages(const ops::PackedWeight& weight, int number_bytes) {
   const auto rows = static_cast<uint64_t>(weight.n),
              row_bytes = static_cast<uint64_t>(weight.k * number_bytes);
-  return MapBoxes({.data = weight.data.data,
-                   .number_bytes = 1,
-                   .dims = {kChainUnit, rows, row_bytes / kChainUnit, 1},
-                   .strides = {row_bytes, kChainUnit, rows * row_bytes},
-                   .box = {kChainUnit, kChainSlab, kChainStageUnits, 1}});
+  return MapNarrowBoxes({.data = weight.data.data,
+                         .number_bytes = 1,
+                         .dims = {kChainUnit, rows, row_bytes / kChainUnit, 1},
+                         .strides = {row_bytes, kChainUnit, rows * row_bytes},
+                         .box = {kChainUnit, kChainSlab, kChainStageUnits, 1}});
 }
 
 Status SetPhaseWeight(const ops::PackedWeight& weight, int64_t matrices, ChainPhase& phase) {

@@ -152,9 +152,9 @@ Status RunCombine(device::Stream& stream, const CombineExperts::Desc& desc,
       .wide_y = RowsBeginAt(args.y, 16) ? 1u : 0u,
       .wide = RowsBeginAt(args.out, 16) && (!desc.residual || RowsBeginAt(args.residual, 16)) ? 1u
                                                                                               : 0u};
-  const LaunchShape shape = {
-      .grid = {BlocksFor(desc.width, kCombineThreads * 8), static_cast<unsigned>(tokens)},
-      .block = {kCombineThreads}};
+  const LaunchShape shape = {.grid = {BlocksFor(desc.width, kCombineThreads * kCombineEach),
+                                      static_cast<unsigned>(tokens)},
+                             .block = {kCombineThreads}};
   return Launch(stream, kCombine(desc.out), shape, params);
 }
 

@@ -79,7 +79,8 @@ struct ResetWeightsParams {
   int32_t top_k;
 };
 
-inline constexpr unsigned kCombineThreads = 128;  // a group of eight numbers each
+inline constexpr unsigned kCombineThreads = 128;
+inline constexpr int kCombineEach = 4;  // numbers of a thread
 
 struct CombineExpertsParams {
   const float* y;

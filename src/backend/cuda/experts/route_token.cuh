@@ -74,37 +74,26 @@ __device__ inline uint32_t OutsideGroups(const RouteExpertsParams& p, const uint
   return outside;
 }
 
-// Writes the token's experts and weights. `ranks`: RouteBytes() of shared memory, of the warp.
-__device__ inline void RouteToken(const RouteExpertsParams& p, int64_t token, uint32_t* ranks,
-                                  int lane) {
-  constexpr int kEach = kRouteTopKMax / 32;  // choices of a lane: lane, lane + 32
+// What an expert is compared by. `largest` and `sum`: of the softmax over all.
+__device__ __forceinline__ uint32_t RankOf(const RouteExpertsParams& p, int expert, float logit,
+                                           float largest, float sum) {
+  float score = logit;
+  if (p.sigmoid != 0) score = 1.0f / (1.0f + expf(-score));
+  if (p.by_softmax != 0) score = expf(score - largest) / sum;
+  const float key = p.bias != nullptr ? score + p.bias[expert] : score;
+  return Rank(isnan(key) ? -INFINITY : key);
+}
+
+constexpr int kRouteChoices = kRouteTopKMax / 32;  // of a lane: lane, lane + 32
+
+// Writes the experts that were taken and their weights.
+__device__ __forceinline__ void WriteRoute(const RouteExpertsParams& p, int64_t token,
+                                           const int (&taken)[kRouteChoices], float largest,
+                                           float sum, int lane) {
   const float* logits = p.logits + token * p.logits_stride;
-  float largest = -INFINITY, sum = 0.0f;
-  if (p.sigmoid == 0) {
-    for (int e = lane; e < p.experts; e += 32) largest = fmaxf(largest, logits[e]);
-    largest = WarpMax(largest);
-    for (int e = lane; e < p.experts; e += 32) sum += expf(logits[e] - largest);
-    sum = WarpSum(sum);
-  }
-  for (int e = lane; e < p.experts; e += 32) {
-    float score = logits[e];
-    if (p.sigmoid != 0) score = 1.0f / (1.0f + expf(-score));
-    if (p.by_softmax != 0) score = expf(score - largest) / sum;
-    const float key = p.bias != nullptr ? score + p.bias[e] : score;
-    ranks[e] = Rank(isnan(key) ? -INFINITY : key);
-  }
-  __syncwarp();
-  uint32_t out = OutsideGroups(p, ranks, ranks + p.experts, lane);
-  int taken[kEach] = {};
-  for (int i = 0; i < p.top_k; ++i) {
-    const int e = BestOf(ranks, p.experts, out, lane);
-    out |= BitOf(e, lane);
+  float scores[kRouteChoices];
 #pragma unroll
-    for (int c = 0; c < kEach; ++c) taken[c] = i == lane + 32 * c ? e : taken[c];
-  }
-  float scores[kEach];
-#pragma unroll
-  for (int c = 0; c < kEach; ++c) {
+  for (int c = 0; c < kRouteChoices; ++c) {
     const float logit = logits[taken[c]];
     scores[c] = p.sigmoid != 0 ? 1.0f / (1.0f + expf(-logit)) : expf(logit - largest) / sum;
   }
@@ -116,7 +105,7 @@ __device__ inline void RouteToken(const RouteExpertsParams& p, int64_t token, ui
     divisor += 1e-20f;
   }
 #pragma unroll
-  for (int c = 0; c < kEach; ++c) {
+  for (int c = 0; c < kRouteChoices; ++c) {
     const int i = lane + 32 * c;
     if (i >= p.top_k) continue;
     p.ids[token * p.ids_stride + i] = taken[c];
@@ -124,6 +113,75 @@ __device__ inline void RouteToken(const RouteExpertsParams& p, int64_t token, ui
     p.weights[token * p.weights_stride + i] =
         p.scales == nullptr ? weight : weight * p.scales[taken[c]];
   }
+}
+
+// The same of up to 32 * kEach experts in one group, whose ranks stay in registers.
+template <int kEach>
+__device__ __forceinline__ void RouteFew(const RouteExpertsParams& p, int64_t token, int lane) {
+  const float* logits = p.logits + token * p.logits_stride;
+  float logit[kEach], largest = -INFINITY, sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    logit[i] = lane + 32 * i < p.experts ? logits[lane + 32 * i] : -INFINITY;
+  if (p.sigmoid == 0) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) largest = fmaxf(largest, logit[i]);
+    largest = WarpMax(largest);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      if (lane + 32 * i < p.experts) sum += expf(logit[i] - largest);
+    sum = WarpSum(sum);
+  }
+  uint32_t ranks[kEach];  // 0, below all others: taken, or no expert
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int expert = lane + 32 * i;
+    ranks[i] = expert < p.experts ? RankOf(p, expert, logit[i], largest, sum) : 0;
+  }
+  int taken[kRouteChoices] = {};
+#pragma unroll 1
+  for (int choice = 0; choice < p.top_k; ++choice) {
+    uint32_t best = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) best = max(best, ranks[i]);
+    const uint32_t highest = __reduce_max_sync(~0u, best);
+    uint32_t first = ~0u;  // of equals
+#pragma unroll
+    for (int i = kEach - 1; i >= 0; --i)
+      first = ranks[i] == highest ? static_cast<uint32_t>(lane + 32 * i) : first;
+    const auto expert = static_cast<int>(__reduce_min_sync(~0u, first));
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) ranks[i] = expert == lane + 32 * i ? 0 : ranks[i];
+#pragma unroll
+    for (int c = 0; c < kRouteChoices; ++c) taken[c] = choice == lane + 32 * c ? expert : taken[c];
+  }
+  WriteRoute(p, token, taken, largest, sum, lane);
+}
+
+// Writes the token's experts and weights. `ranks`: RouteBytes() of shared memory, of the warp.
+__device__ inline void RouteToken(const RouteExpertsParams& p, int64_t token, uint32_t* ranks,
+                                  int lane) {
+  if (p.groups == 1 && p.experts <= 128) return RouteFew<4>(p, token, lane);
+  if (p.groups == 1 && p.experts <= 256) return RouteFew<8>(p, token, lane);
+  const float* logits = p.logits + token * p.logits_stride;
+  float largest = -INFINITY, sum = 0.0f;
+  if (p.sigmoid == 0) {
+    for (int e = lane; e < p.experts; e += 32) largest = fmaxf(largest, logits[e]);
+    largest = WarpMax(largest);
+    for (int e = lane; e < p.experts; e += 32) sum += expf(logits[e] - largest);
+    sum = WarpSum(sum);
+  }
+  for (int e = lane; e < p.experts; e += 32) ranks[e] = RankOf(p, e, logits[e], largest, sum);
+  __syncwarp();
+  uint32_t out = OutsideGroups(p, ranks, ranks + p.experts, lane);
+  int taken[kRouteChoices] = {};
+  for (int i = 0; i < p.top_k; ++i) {
+    const int e = BestOf(ranks, p.experts, out, lane);
+    out |= BitOf(e, lane);
+#pragma unroll
+    for (int c = 0; c < kRouteChoices; ++c) taken[c] = i == lane + 32 * c ? e : taken[c];
+  }
+  WriteRoute(p, token, taken, largest, sum, lane);
 }
 
 }  // namespace sluice::cuda

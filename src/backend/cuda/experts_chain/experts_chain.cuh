@@ -61,6 +61,7 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
   struct Asking {
     ChainPlace place, landed;
     int asked = 0;
+    uint64_t policy = ReadOncePolicy();
   };
   // `scales`: of the stage's units, or null where they don't come with it.
   __device__ __forceinline__ void AskStage(const TensorMap& w, int row, int stage,
@@ -80,8 +81,8 @@ struct ExpertsChain : DenseChain<kExpertsChainTokens, T> {
       CopyBytes(SharedAddress(stage_scales + place.at * kChainStageUnits), scales, scale_bytes,
                 arrived);
     }
-    CopyBox(ring + static_cast<uint32_t>(place.at * kChainStageBytes), &w, 0, row,
-            stage * kChainStageUnits, 0, arrived);
+    CopyBoxOnce(ring + static_cast<uint32_t>(place.at * kChainStageBytes), &w, 0, row,
+                stage * kChainStageUnits, 0, arrived, asking.policy);
     place.Advance(1, p.stages);
   }
   __device__ __forceinline__ void AskSlab(const ChainPhase& phase, int row, Asking& asking) const {

@@ -1,6 +1,7 @@
 #include "backend/cuda/linear/grouped_impls.h"
 
 #include "backend/cuda/launch.h"
+#include "backend/cuda/linear/f8_experts.h"
 #include "backend/cuda/linear/f8_product.h"
 #include "backend/cuda/linear/product.h"
 #include "ops/experts.h"
@@ -102,6 +103,8 @@ class F8Products final : public ops::Kept<GroupedLinear> {
     SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args, ops::LayoutId::kRowMajor, true));
     const int64_t m = args.out.dims[0];
     if (args.x.dims[0] == 0 || m == 0) return OkStatus();
+    const std::optional<F8ExpertsPlan> few = FewRows(desc, m, FactsOf(stream).compute_units);
+    if (few) return MultiplyF8Experts(stream, desc, args, *few, {.out = args.out});
     const Grouping grouping = GroupingOf(desc, args);
     const Linear::Args each = {.x = args.x,
                                .weight = args.weight,
@@ -121,6 +124,16 @@ class F8Products final : public ops::Kept<GroupedLinear> {
   }
 
  private:
+  static std::optional<F8ExpertsPlan> FewRows(const GroupedLinear::Desc& desc, int64_t places,
+                                              int compute_units) {
+    if (!SupportsF8Experts(desc).ok) return std::nullopt;
+    return PlanF8Experts({.places = places,
+                          .n = desc.each.n,
+                          .k = desc.each.k,
+                          .experts = desc.experts,
+                          .compute_units = compute_units});
+  }
+
   F8Kept kept_;
 };
 

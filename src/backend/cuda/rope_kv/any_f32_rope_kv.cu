@@ -1,12 +1,9 @@
-// RoPE and the KV write: a warp has one head of one token, a lane the same numbers of it in every
-// pass, so that the head is rotated in place without a barrier. A position outside the table
-// rotates by NaN, a slot outside the cache is not written.
-#include <cuda_fp8.h>
-
-#include "backend/cuda/rope_kv/params.h"
+// RoPE and the KV write for heads of any size: a warp has one head of one token, a lane the same
+// numbers of it in every pass, so that the head is rotated in place without a barrier. A position
+// outside the table rotates by NaN, a slot outside the cache is not written.
+#include "backend/cuda/rope_kv/kv_row.cuh"
 #include "backend/cuda/simt/group.cuh"
 #include "backend/cuda/simt/rehearsal.cuh"
-#include "base/dtype.h"
 
 namespace sluice::cuda {
 namespace {
@@ -34,58 +31,6 @@ __device__ void ForRotated(const RopeKvParams& p, const T* head, const Angles& a
     visit(second, ToFloat(FromFloat<T>(a * sine + b * cosine)));
   }
   for (int i = rotary + lane; i < p.head_dim; i += 32) visit(i, ToFloat(head[i]));
-}
-
-// Where a row of K or V and its scale lie.
-struct KvRow {
-  void* data;  // null: nothing is written
-  int64_t first;
-  float* scale;  // null: the format has none
-  int width;
-};
-
-__device__ KvRow FindRow(const RopeKvParams& p, int64_t slot, bool is_v, int head) {
-  const bool there = slot >= 0 && slot < p.slots_max;
-  const int64_t block = there ? slot / p.block_tokens : 0, offset = slot % p.block_tokens;
-  const int64_t* strides = is_v ? p.v_strides : p.k_strides;
-  const int64_t* scale_strides = is_v ? p.v_scale_strides : p.k_scale_strides;
-  float* scales = is_v ? p.v_scale : p.k_scale;
-  KvRow row;
-  row.data = there ? (is_v ? p.v : p.k) : nullptr;
-  row.first = block * strides[0] + head * strides[1] + offset * strides[2];
-  row.scale = scales == nullptr
-                  ? nullptr
-                  : scales + block * scale_strides[0] + head * scale_strides[1] + offset;
-  row.width = is_v ? p.v_head_dim : p.head_dim;
-  return row;
-}
-
-__device__ void StoreKv(uint32_t format, void* data, int64_t at, float value) {
-  switch (static_cast<DType>(format)) {
-    case DType::kF32:
-      static_cast<float*>(data)[at] = value;
-      break;
-    case DType::kF16:
-      static_cast<__half*>(data)[at] = FromFloat<__half>(value);
-      break;
-    case DType::kBF16:
-      static_cast<__nv_bfloat16*>(data)[at] = FromFloat<__nv_bfloat16>(value);
-      break;
-    case DType::kF8E4M3:
-      static_cast<uint8_t*>(data)[at] = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
-      break;
-    default:
-      static_cast<int8_t*>(data)[at] =
-          static_cast<int8_t>(__float2int_rn(fminf(fmaxf(value, -127.0f), 127.0f)));
-  }
-}
-
-// ops::KvRowScale of the lanes' largest magnitudes; `finite`: all of the lane's numbers are.
-__device__ float RowScale(uint32_t format, float largest, bool finite) {
-  const float max = static_cast<DType>(format) == DType::kF8E4M3 ? 448.0f : 127.0f;
-  const bool all = __all_sync(~0u, finite) != 0;
-  largest = WarpMax(largest);
-  return all ? largest / max : __uint_as_float(0x7fc00000u);
 }
 
 // In a rehearsal (rehearsal.cuh) of a head that stands nowhere.
@@ -123,7 +68,7 @@ __device__ __forceinline__ void RotateAndWrite(const RopeKvParams& p, bool rehea
       largest = fmaxf(largest, fabsf(value));
       finite = finite && isfinite(value);
     });
-    scale = RowScale(p.kv, largest, finite);
+    scale = RowScale(p.kv, WarpMax(largest), __all_sync(~0u, finite) != 0);
     if (lane == 0) *row.scale = scale;
   }
   T* kept = p.q_out == nullptr ? head : nullptr;

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/by_type.h"
 #include "backend/cuda/rope_kv/params.h"
-#include "ops/rope_kv.h"
+#include "ops/normed_rope_kv.h"
 
 namespace sluice::cuda {
 namespace {
@@ -54,10 +54,37 @@ Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
   return Launch(stream, kRopeKv(desc.activation), shape, params);
 }
 
+using Normed = ops::NormedRopeKv;
+constexpr KernelByType kNormedRopeKv =
+    SLUICE_KERNEL_BY_TYPE("any_f32_normed_rope_kv", "any_f32_normed_rope_kv");
+
+ops::Support NormedSupports(const Normed::Desc& desc, const device::DeviceFacts& facts) {
+  const int head_dim = desc.rope.head_dim;
+  if (head_dim != 64 && head_dim != 128 && head_dim != kNormedHeadMax)
+    return ops::Support::No(StrCat("heads of ", head_dim, "; 64, 128 and 256 are known"));
+  if (desc.rope.interleaved || desc.rope.rotary_dims != head_dim)
+    return ops::Support::No("heads that are rotated in part, or by neighbours");
+  return ops::RefNormedRopeKvSupports(desc, facts);
+}
+
+Status RunNormed(device::Stream& stream, const Normed::Desc& desc, const Normed::Args& args) {
+  SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
+  const NormedRopeKvParams params = {.rope = ParamsOf(desc.rope, RopeArgsOf(args, args.qkv)),
+                                     .q_weight = args.q_weight.ptr<float>(),
+                                     .k_weight = args.k_weight.ptr<float>(),
+                                     .eps = desc.eps};
+  const int64_t heads = desc.rope.q_heads + 2 * int64_t{desc.rope.kv_heads};
+  LaunchShape shape;
+  shape.grid[0] = BlocksFor(params.rope.tokens * heads, kRopeKvWarps);
+  shape.block[0] = kRopeKvWarps * 32;
+  return Launch(stream, kNormedRopeKv(desc.rope.activation), shape, params);
+}
+
 }  // namespace
 
 void RegisterRopeKv(ops::OpTable& table) {
   table.Add<Op>({"any_f32_rope_kv", &ops::RefRopeKvSupports, &Run, ops::Arithmetic::kF32});
+  table.Add<Normed>({"any_f32_normed_rope_kv", &NormedSupports, &RunNormed, ops::Arithmetic::kF32});
 }
 
 }  // namespace sluice::cuda

@@ -27,6 +27,15 @@ struct RopeKvParams {
   uint32_t kv;  // DType
 };
 
+// RMSNorm of the heads of Q and K before they are rotated.
+struct NormedRopeKvParams {
+  RopeKvParams rope;
+  const float* q_weight;
+  const float* k_weight;
+  float eps;
+};
+inline constexpr int kNormedHeadMax = 256;
+
 inline constexpr unsigned kRopeKvWarps = 4;  // a head of a token each
 
 }  // namespace sluice::cuda
