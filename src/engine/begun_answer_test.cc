@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kSchema[] = R"({"type": "object", "properties": {
+constexpr char kBegunSchema[] = R"({"type": "object", "properties": {
     "colour": {"enum": ["red", "green", "blue"]}, "done": {"type": "boolean"}},
     "required": ["colour", "done"], "additionalProperties": false})";
 
@@ -25,7 +25,7 @@ Request GoingOn(const std::string& begun) {
   return request;
 }
 
-EngineOptions Options() {
+EngineOptions BegunOptions() {
   EngineOptions options = TinyOptions();
   options.tool_parser = "hermes";
   options.reasoning_parser = "think";
@@ -34,13 +34,13 @@ EngineOptions Options() {
 }
 
 TEST(BegunAnswer, ASchemaHoldsWhatIsBegunAndWhatComesBehindTogether) {
-  const auto engine = OpenTiny(Options());
+  const auto engine = OpenTiny(BegunOptions());
   ASSERT_NE(engine, nullptr);
   const std::string whole = R"({"colour":"green","done":true})";
   for (size_t cut = 1; cut <= whole.size(); ++cut) {
     const std::string begun = whole.substr(0, cut);
     Request request = GoingOn(begun);
-    request.grammar = {.kind = Grammar::Kind::kJsonSchema, .text = kSchema};
+    request.grammar = {.kind = Grammar::Kind::kJsonSchema, .text = kBegunSchema};
     request.n = 1 + static_cast<int>(cut % 3);
     if (cut % 4 == 0) request.beams.widths = {request.n};
     if (cut % 4 == 0) request.sampling = {};
@@ -59,7 +59,7 @@ TEST(BegunAnswer, ASchemaHoldsWhatIsBegunAndWhatComesBehindTogether) {
 }
 
 TEST(BegunAnswer, ItIsOneOfTheTexts) {
-  const auto engine = OpenTiny(Options());
+  const auto engine = OpenTiny(BegunOptions());
   ASSERT_NE(engine, nullptr);
   Request request = GoingOn("red w");
   request.choice = {"red", "red wine", "red water", "blue"};
@@ -70,12 +70,12 @@ TEST(BegunAnswer, ItIsOneOfTheTexts) {
 }
 
 TEST(BegunAnswer, WhatDoesNotFitIsRefusedBeforeItRuns) {
-  const auto engine = OpenTiny(Options());
+  const auto engine = OpenTiny(BegunOptions());
   ASSERT_NE(engine, nullptr);
   for (const char* begun :
        {"Here it is: {", R"({"colour":"grey)", R"({"colour":"red","done":true}.)"}) {
     Request request = GoingOn(begun);
-    request.grammar = {.kind = Grammar::Kind::kJsonSchema, .text = kSchema};
+    request.grammar = {.kind = Grammar::Kind::kJsonSchema, .text = kBegunSchema};
     const auto answer = Ask(*engine, request);
     EXPECT_EQ(answer->error.code(), StatusCode::kInvalidArgument) << begun;
     EXPECT_EQ(answer->error.field(), "messages");
@@ -90,12 +90,12 @@ TEST(BegunAnswer, WhatDoesNotFitIsRefusedBeforeItRuns) {
 }
 
 TEST(BegunAnswer, BehindThinkingThatHasEndedOrIsOpenASchemaHolds) {
-  const auto engine = OpenTiny(Options());
+  const auto engine = OpenTiny(BegunOptions());
   ASSERT_NE(engine, nullptr);
   for (const std::string thought : {"<think>Hm.</think>\n", "<think>Hm.</think>", "\n<think>Hm"}) {
     const std::string begun = thought.ends_with("Hm") ? "" : R"({"colour":"re)";
     Request request = GoingOn(thought + begun);
-    request.grammar = {.kind = Grammar::Kind::kJsonSchema, .text = kSchema};
+    request.grammar = {.kind = Grammar::Kind::kJsonSchema, .text = kBegunSchema};
     request.parsing.reasoning = true;
     request.thinking_budget = 5;
     const auto answer = Ask(*engine, request);
@@ -107,7 +107,7 @@ TEST(BegunAnswer, BehindThinkingThatHasEndedOrIsOpenASchemaHolds) {
 }
 
 TEST(BegunAnswer, ACallThatIsOpenInItIsToldWhole) {
-  const auto engine = OpenTiny(Options());
+  const auto engine = OpenTiny(BegunOptions());
   ASSERT_NE(engine, nullptr);
   const std::string call = R"(<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)";
   const std::string whole = "So: " + call + " " + call;

@@ -45,7 +45,7 @@ EngineOptions Mimo(const std::string& speculate) {
   return options;
 }
 
-EngineOptions Trees(EngineOptions options) {
+EngineOptions WithTrees(EngineOptions options) {
   options.speculate_tree = true;
   return options;
 }
@@ -107,8 +107,8 @@ double Deviations(const std::vector<int>& a, const std::vector<int>& b) {
 TEST(RejectionInEngines, AnswersHaveTheDistributionOfThoseWithoutDrafts) {
   const auto plain = OpenTiny(PlainTarget());
   const Counts without = Count(*plain);
-  for (const EngineOptions& options :
-       {VerifiedEagle("rejection"), Block(), Block("dflash"), Trees(VerifiedEagle("rejection")), Trees(Block())}) {
+  for (const EngineOptions& options : {VerifiedEagle("rejection"), Block(), Block("dflash"),
+                                       WithTrees(VerifiedEagle("rejection")), WithTrees(Block())}) {
     const auto rejecting = OpenTiny(options);
     const Counts with = Count(*rejecting);
     EXPECT_GT(Accepted(*rejecting), 0.2 * kAnswers) << "the test shows little";

@@ -20,10 +20,10 @@ constexpr size_t kTagTokens = 32;
 // Of CPU time for what a prompt has begun: others' masks wait meanwhile. A schema's grammar takes
 // some microseconds for a token.
 constexpr int64_t kBegunMicrosMax = 500'000;
-constexpr std::string_view kSpaces = " \t\r\n";
+constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 std::string_view BehindSpaces(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
+  return text.substr(std::min(text.find_first_not_of(kWhiteSpace), text.size()));
 }
 
 // At least so many bytes of the prompt's end, if it has them.
@@ -86,7 +86,7 @@ void TextWorkers::NoteBegun(RequestState* state) const {
   const text::Tokenizer& tokenizer = *context_.text->tokenizer();
   const std::string shown = BytesAtEnd(tokenizer, state->prompt, state->begun.size());
   if (!shown.ends_with(state->begun)) {
-    const size_t kept = state->begun.find_last_not_of(kSpaces) + 1;
+    const size_t kept = state->begun.find_last_not_of(kWhiteSpace) + 1;
     if (shown.ends_with(std::string_view(state->begun).substr(0, kept))) state->begun.resize(kept);
   }
   state->begun_tokens = TokensAtEnd(tokenizer, state->prompt, state->begun).value_or(0);

@@ -60,9 +60,9 @@ Result<StoredFile> ReadFile(const HttpRequest& request) {
                            "purpose");
   }
   if (file.filename.size() > kFileNameBytesMax) {
-    return InvalidArgument(
-        StrCat("the filename has ", file.filename.size(), " bytes; the limit is ", kFileNameBytesMax),
-        "file");
+    return InvalidArgument(StrCat("the filename has ", file.filename.size(),
+                                  " bytes; the limit is ", kFileNameBytesMax),
+                           "file");
   }
   if (file.content.empty()) return InvalidArgument("the file is empty; send lines of JSON", "file");
   return file;

@@ -82,8 +82,9 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
       part.WrongContent(type, "input_text");
     }
     const OrderedJson* data = json ? part.Any("data") : nullptr;
-    const auto text = data != nullptr ? DumpJson(*data)
-                                      : part.String(refusal ? "refusal" : "text", kResponseTextBytesMax);
+    const auto text = data != nullptr
+                          ? DumpJson(*data)
+                          : part.String(refusal ? "refusal" : "text", kResponseTextBytesMax);
     if (!text) part.Missing("text", "the text");
     ReadAccepted(&part, FieldPlace::kResponsesPart);
     if (i > 0) joined += '\n';

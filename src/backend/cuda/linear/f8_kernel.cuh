@@ -165,7 +165,8 @@ struct F8Linear {
         InitBarrier(full + 8 * i, kArrivals);
         InitBarrier(empty + 8 * i, kCluster * kWarps);
       }
-      for (int group = 0; group < kGroups; ++group) InitBarrier(residuals + 8 * group, 1);
+      for (int group = 0; F8HasPlaces(kGroups) && group < kGroups; ++group)
+        InitBarrier(residuals + 8 * group, 1);
       PublishBarriers();
     }
     if constexpr (kGrouped) {

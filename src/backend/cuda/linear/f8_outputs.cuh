@@ -74,17 +74,12 @@ struct F8Outputs {
   }
   // A sum is multiplied by the scale of its row, then by that of its token, as cuBLASLt does it;
   // where both are of whole tensors, by their product.
-  __device__ __forceinline__ bool OneScale() const {
-    return !p.w_blocks && !p.w_by_row && !p.x_blocks && !p.x_by_row;
-  }
   __device__ __forceinline__ float RowScale(int expert, int row) const {
-    if (p.w_blocks) return 1.0f;
-    const float scale = p.w_scales[p.w_by_row ? expert * p.n + row : 0];
-    return OneScale() ? __fmul_rn(scale, p.x_scales[0]) : scale;
+    const float scale = p.w_blocks ? 1.0f : p.w_scales[p.w_by_row ? expert * p.n + row : 0];
+    return p.one_scale ? __fmul_rn(scale, p.x_scales[0]) : scale;
   }
   __device__ __forceinline__ float TokenScale(int token, int end) const {
-    if (p.x_blocks || OneScale()) return 1.0f;
-    return p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
+    return p.x_in_sums ? 1.0f : p.x_scales[p.x_by_row ? min(token, end - 1) : 0];
   }
   __device__ __forceinline__ void WriteFour(const float* from, const RowTerms& terms, float scale,
                                             const float4& residual, bool wide, int row, int token,
@@ -248,11 +243,9 @@ struct F8Outputs {
   // Of the two rows whose sums a thread has.
   struct WarpTerms {
     float scale[2], bias[2];
-    bool scales;  // some are of whole rows
   };
   __device__ __forceinline__ WarpTerms WarpTermsOf(const F8Tile& tile) const {
     WarpTerms terms;
-    terms.scales = !p.w_blocks || !p.x_blocks;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int at = min(tile.row + warp * 16 + lane / 4 + 8 * r, p.n - 1);
@@ -269,11 +262,9 @@ struct F8Outputs {
     for (int c = 0; c < 8; ++c) {
       v[c] = 0.0f;
       if (c >= kSums) continue;
-      v[c] = sum[first / 2 + c];
-      if (terms.scales) {
-        const int of = tile.token + first + c / 4 * 8 + lane % 4 * 2 + c % 2;
-        v[c] = __fmul_rn(__fmul_rn(v[c], terms.scale[c / 2 % 2]), TokenScale(of, tile.end));
-      }
+      const int of = tile.token + first + c / 4 * 8 + lane % 4 * 2 + c % 2;
+      v[c] = __fmul_rn(__fmul_rn(sum[first / 2 + c], terms.scale[c / 2 % 2]),
+                       TokenScale(of, tile.end));
       if (p.bias != nullptr) v[c] = __fadd_rn(v[c], terms.bias[c / 2 % 2]);
     }
   }

@@ -105,6 +105,9 @@ struct F8LinearParams {
   int stages = 0, stage_bytes = 0;
   // Whether scales differ along k, or else from row to row.
   bool w_blocks = false, x_blocks = false, w_by_row = false, x_by_row = false;
+  // Whether both scales are of whole tensors; whether x's, in units or as that one, need not be
+  // read for each token.
+  bool one_scale = false, x_in_sums = false;
   bool wide = false;  // residual and out may be accessed by four elements, in 16 bits by eight
   bool engine_writes = false;  // the copy engine writes out and reads the residual
   DType bias_type = DType::kF32;

@@ -146,6 +146,11 @@ Status MultiplyF8(device::Stream& stream, const Linear::Desc& desc, const Linear
                            .x_blocks = desc.x_scales == ActivationScales::kBlock,
                            .w_by_row = desc.weight_scales == WeightScales::kRow,
                            .x_by_row = desc.x_scales == ActivationScales::kRow,
+                           .one_scale = desc.weight_scales == WeightScales::kTensor &&
+                                        desc.x_scales == ActivationScales::kTensor,
+                           .x_in_sums = desc.x_scales == ActivationScales::kBlock ||
+                                        (desc.weight_scales == WeightScales::kTensor &&
+                                         desc.x_scales == ActivationScales::kTensor),
                            .wide = TakesWords(args),
                            .bias_type = desc.activation,
                            .result = ops::OutDType(desc)};
