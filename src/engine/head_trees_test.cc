@@ -9,20 +9,18 @@
 namespace sluice::engine {
 namespace {
 
-std::string Folder(const std::string& name) { return SourceDir() + "/tests/golden/drafts/" + name; }
-
 // `head`: of a folder, or "mtp", or "model", which is the model itself.
-EngineOptions Options(const std::string& head, int drafts) {
+EngineOptions TreeOptions(const std::string& head, int drafts) {
   EngineOptions options = TinyOptions(head == "mtp" ? "mimo" : "llama");
   if (head == "mtp" || head == "model") {
     options.speculate = head;
     if (head == "model") options.draft_model = options.model;
   } else {
-    options.model = Folder("target");
+    options.model = DraftFolder("target");
     options.speculate = head.substr(0, head.find('_'));
     if (options.speculate == "eagle1") options.speculate = "eagle";
     if (options.speculate == "dflash") options.speculate = "block";
-    options.draft_model = Folder(head);
+    options.draft_model = DraftFolder(head);
   }
   options.speculate_tokens = drafts;
   options.speculate_tree = true;
@@ -39,7 +37,7 @@ EngineOptions Without(EngineOptions options) {
 
 class HeadTrees : public DeviceDraftsTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  HeadTrees() : DeviceDraftsTest(Without(Options(GetParam(), 3))) {}
+  HeadTrees() : DeviceDraftsTest(Without(TreeOptions(GetParam(), 3))) {}
 };
 INSTANTIATE_TEST_SUITE_P(All, HeadTrees,
                          ::testing::Values("mtp", "eagle3", "eagle1", "block", "dflash", "model"),
@@ -47,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(All, HeadTrees,
 
 TEST_P(HeadTrees, RequestsOfEveryKindGetTheSameAnswer) {
   for (const int drafts : {1, 4, 8}) {
-    const auto engine = OpenTiny(Options(GetParam(), drafts));
+    const auto engine = OpenTiny(TreeOptions(GetParam(), drafts));
     ExpectSame(*engine);
     EXPECT_GT(Accepted(*engine), 20) << drafts;
     if (drafts > 1) {
@@ -57,11 +55,11 @@ TEST_P(HeadTrees, RequestsOfEveryKindGetTheSameAnswer) {
   }
 }
 
-TEST_P(HeadTrees, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(Options(GetParam(), 8)); }
+TEST_P(HeadTrees, AsManyAsPayChangeNothing) { ExpectSameAsManyAsPay(TreeOptions(GetParam(), 8)); }
 
 TEST_P(HeadTrees, ChunksChangeNothing) {
   for (const int tokens : {12, 19}) {
-    EngineOptions options = Options(GetParam(), 3);
+    EngineOptions options = TreeOptions(GetParam(), 3);
     options.max_batch_tokens = tokens;
     const auto engine = OpenTiny(options);
     ExpectSame(*engine);
@@ -70,11 +68,11 @@ TEST_P(HeadTrees, ChunksChangeNothing) {
 }
 
 TEST_P(HeadTrees, PreemptionChangesNothing) {
-  EngineOptions options = Options(GetParam(), 4);
+  EngineOptions options = TreeOptions(GetParam(), 4);
   options.max_num_seqs = 1;
   options.kv_memory.clear();
   const std::string tight = std::to_string(OpenTiny(options)->Info().kv_bytes * 5 / 4) + "B";
-  options = Options(GetParam(), 4);
+  options = TreeOptions(GetParam(), 4);
   options.kv_memory = tight;
   const auto engine = OpenTiny(options);
   ExpectSame(*engine);
@@ -100,7 +98,7 @@ double TokensOfAStep(const EngineOptions& options) {
 // costs, the drafts that the next step has less: it loses nothing by it.
 TEST(HeadTreesTest, HoldMoreOfWhatIsDrawnThanChainsOfAsMany) {
   for (const char* const head : {"mtp", "eagle3", "eagle1", "block"}) {
-    EngineOptions options = Options(head, 8);
+    EngineOptions options = TreeOptions(head, 8);
     const double tree = TokensOfAStep(options);
     options.speculate_tree = false;
     const double chain = TokensOfAStep(options);

@@ -15,12 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<int32_t> Ints(Array& array) {
-  std::vector<int32_t> values;
-  for (size_t i = 0; i < array.Count(); ++i) values.push_back(array.Int(i));
-  return values;
-}
-
 Array Outputs(const std::vector<SampleOutput>& outputs) {
   Array bytes(DType::kU8, {static_cast<int64_t>(outputs.size()), int64_t{sizeof(SampleOutput)}});
   std::memcpy(bytes.tensor().data, outputs.data(), outputs.size() * sizeof(SampleOutput));
