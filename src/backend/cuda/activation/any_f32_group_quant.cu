@@ -67,8 +67,46 @@ __device__ __forceinline__ void QuantizeGroup(const GroupQuantParams& p, const P
   }
 }
 
+// Of a gate that Silu is not for; a call, since it is rare.
+__device__ __noinline__ float OddGate(float gate, float up) {
+  return ActivateGate(kSilu, gate, up);
+}
+
+// What most models take of it, with nothing decided at run time: SiLU gates without factors as
+// codes in F8 with a scale for each group of kCodeGroup, from and to rows that are read and written
+// eight numbers at once.
 template <class T>
-__device__ void GroupQuant(const GroupQuantParams& p) {
+__device__ __forceinline__ void GateCodes(const GroupQuantParams& p, const Place<T>& place) {
+  const int first = place.first, end = first + kGroup;  // all of them are there, or none
+  const bool there = first < p.width;
+  float values[kGroup] = {}, up[kGroup];
+  if (there) {
+    LoadGroup(place.x, first, end, true, values);
+    LoadGroup(place.up, first, end, true, up);
+    bool ordinary = true;
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      ordinary = ordinary && IsOrdinary(values[i]);
+      values[i] = Silu(values[i]) * up[i];
+    }
+    if (!ordinary) {
+      float gate[kGroup];
+      LoadGroup(place.x, first, end, true, gate);
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) values[i] = OddGate(gate[i], up[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) values[i] = ToFloat(FromFloat<T>(values[i]));
+  }
+  const float scale = ScaleFor(MostOfLanes(MostOf(values), kCodeLanes), kF8Max);
+  if (!there) return;
+  StoreF8Codes(place.codes, first, end, true, Divider::By(scale), values);
+  if (first % kCodeGroup == 0) *static_cast<float*>(place.scales) = scale;
+}
+
+// Calls quantize(place) for the thread's part of a row, after a rehearsal.
+template <class T, class Quantize>
+__device__ __forceinline__ void ForPart(const GroupQuantParams& p, const Quantize& quantize) {
   bool rehearses = FewBlocks() && p.wide != 0 && p.wide_codes != 0;
   LetNextBegin();
 #pragma unroll 1
@@ -78,7 +116,7 @@ __device__ void GroupQuant(const GroupQuantParams& p) {
       const unsigned row = blockIdx.x, of_part = static_cast<unsigned>(p.of_part);
       if (p.counts != nullptr && static_cast<int>(row % of_part) >= p.counts[row / of_part]) return;
     }
-    QuantizeGroup<T>(p, PlaceOf<T>(p, rehearses));
+    quantize(PlaceOf<T>(p, rehearses));
     if (!rehearses) return;
   }
 }
@@ -87,7 +125,11 @@ __device__ void GroupQuant(const GroupQuantParams& p) {
 
 #define SLUICE_GROUP_QUANT(name, type)                                              \
   extern "C" __global__ void any_f32_group_quant_##name(const GroupQuantParams p) { \
-    GroupQuant<type>(p);                                                            \
+    ForPart<type>(p, [&](const Place<type>& place) { QuantizeGroup(p, place); });   \
+  }                                                                                 \
+  extern "C" __global__ void __launch_bounds__(kActivationThreads, 12)              \
+      any_f32_gate_codes_##name(const GroupQuantParams p) {                         \
+    ForPart<type>(p, [&](const Place<type>& place) { GateCodes(p, place); });       \
   }
 SLUICE_GROUP_QUANT(f32, float)
 SLUICE_GROUP_QUANT(f16, __half)

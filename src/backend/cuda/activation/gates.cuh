@@ -25,4 +25,20 @@ __device__ __forceinline__ float ActivateGate(uint32_t kind, float gate, float u
   return gate / (1.0f + expf(-kSwigluSlope * gate)) * (up + 1.0f);
 }
 
+// Whether Silu gives x / (1 + e^-x) as a division rounds it.
+__device__ __forceinline__ bool IsOrdinary(float x) {
+  return x > -80.0f && x < 0x1p100f && fabsf(x) > 0x1p-90f;
+}
+// Without the branch of a division for numbers that over- or underflow: the reciprocal and the
+// corrections that it makes where they do not.
+__device__ __forceinline__ float Silu(float x) {
+  const float d = 1.0f + expf(-x);
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
+  r = __fmaf_rn(__fmaf_rn(-d, r, 1.0f), r, r);
+  float q = __fmul_rn(x, r);
+  q = __fmaf_rn(__fmaf_rn(-d, q, x), r, q);
+  return __fmaf_rn(__fmaf_rn(-d, q, x), r, q);
+}
+
 }  // namespace sluice::cuda

@@ -110,6 +110,8 @@ Status RunTopK(device::Stream& stream, const GaussianTopK::Desc& desc,
 
 constexpr KernelByType kGroupQuant =
     SLUICE_KERNEL_BY_TYPE("any_f32_group_quant", "any_f32_group_quant");
+constexpr KernelByType kGateCodes =
+    SLUICE_KERNEL_BY_TYPE("any_f32_group_quant", "any_f32_gate_codes");
 constexpr int64_t kGroupQuantWidthMax = int64_t{1} << 24;
 
 ops::Support GroupQuantSupports(const GroupQuant::Desc& desc, const device::DeviceFacts& facts) {
@@ -124,6 +126,13 @@ ops::Support GroupQuantSupports(const GroupQuant::Desc& desc, const device::Devi
   if (desc.width > kGroupQuantWidthMax)
     return ops::Support::No(StrCat("rows of ", desc.width, "; up to ", kGroupQuantWidthMax));
   return ops::Support::Yes();
+}
+
+// What the kernel for gates of most models takes.
+bool IsGateCodes(const GroupQuant::Desc& desc, const GroupQuantParams& p) {
+  return desc.gated && desc.kind == ops::Activation::kSilu && desc.gate_scale == 1.0f &&
+         desc.out_scale == 1.0f && desc.codes == DType::kF8E4M3 && !desc.ue8m0 &&
+         desc.group == 128 && desc.width % 8 == 0 && p.wide != 0 && p.wide_codes != 0;
 }
 
 Status RunGroupQuant(device::Stream& stream, const GroupQuant::Desc& desc,
@@ -158,7 +167,8 @@ Status RunGroupQuant(device::Stream& stream, const GroupQuant::Desc& desc,
   shape.grid[0] = static_cast<unsigned>(rows);
   shape.grid[1] = BlocksFor(BlocksFor(desc.width, 8), kActivationThreads);
   shape.block[0] = kActivationThreads;
-  return Launch(stream, kGroupQuant(desc.activation), shape, params);
+  const KernelByType& kernel = IsGateCodes(desc, params) ? kGateCodes : kGroupQuant;
+  return Launch(stream, kernel(desc.activation), shape, params);
 }
 
 }  // namespace

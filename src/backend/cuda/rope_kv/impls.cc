@@ -1,7 +1,9 @@
 #include "backend/cuda/rope_kv/impls.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "backend/cuda/alignment.h"
 #include "backend/cuda/by_type.h"
 #include "backend/cuda/rope_kv/params.h"
 #include "ops/normed_rope_kv.h"
@@ -12,6 +14,8 @@ namespace {
 using Op = ops::RopeKv;
 
 constexpr KernelByType kRopeKv = SLUICE_KERNEL_BY_TYPE("any_f32_rope_kv", "any_f32_rope_kv");
+constexpr KernelByType kRopeKvWide =
+    SLUICE_KERNEL_BY_TYPE("any_f32_rope_kv_wide", "any_f32_rope_kv_wide");
 
 RopeKvParams ParamsOf(const Op::Desc& desc, const Op::Args& args) {
   RopeKvParams p = {};
@@ -44,11 +48,40 @@ RopeKvParams ParamsOf(const Op::Desc& desc, const Op::Args& args) {
   return p;
 }
 
+// Rows of K or V begin where eight numbers can be stored at once.
+bool KvRowsBeginWide(DType dtype, const ops::Tensor& t) {
+  const size_t number = Info(dtype).bytes, wide = std::min<size_t>(8 * number, 16);
+  const auto begins = [&](int64_t stride) {
+    return static_cast<size_t>(stride) * number % wide == 0;
+  };
+  return reinterpret_cast<uintptr_t>(t.data) % wide == 0 &&
+         std::all_of(t.strides.begin(), t.strides.begin() + 3, begins);
+}
+
+// Every group of eight numbers of a head lies where it can be read and written at once.
+bool IsWide(const Op::Desc& desc, const Op::Args& args) {
+  if (desc.head_dim % kRopeKvNumbers != 0 || desc.rotary_dims % kRopeKvNumbers != 0 ||
+      desc.head_dim > kRopeKvWideHead || desc.kv.v_head_dim % 8 != 0)
+    return false;
+  if (!RowsBeginAt(args.qkv, 16) || !RowsBeginAt(args.q_out, 16)) return false;
+  if (desc.rotary_dims > 0 && !RowsBeginAt(args.table, 16)) return false;
+  return desc.kv_heads == 0 ||
+         (KvRowsBeginWide(desc.kv.dtype, args.kv.k) && KvRowsBeginWide(desc.kv.dtype, args.kv.v));
+}
+
 Status Run(device::Stream& stream, const Op::Desc& desc, const Op::Args& args) {
   SLUICE_RETURN_IF_ERROR(CheckArgs(desc, args));
-  const RopeKvParams params = ParamsOf(desc, args);
+  RopeKvParams params = ParamsOf(desc, args);
   const int64_t heads = desc.q_heads + 2 * int64_t{desc.kv_heads};
   LaunchShape shape;
+  if (IsWide(desc, args)) {
+    params.lanes =
+        static_cast<int32_t>(std::bit_ceil(static_cast<unsigned>(desc.head_dim / kRopeKvNumbers)));
+    shape.grid[0] = static_cast<unsigned>(params.tokens);
+    shape.grid[1] = BlocksFor(heads * params.lanes, kRopeKvThreads);
+    shape.block[0] = kRopeKvThreads;
+    return Launch(stream, kRopeKvWide(desc.activation), shape, params);
+  }
   shape.grid[0] = BlocksFor(params.tokens * heads, kRopeKvWarps);
   shape.block[0] = kRopeKvWarps * 32;
   return Launch(stream, kRopeKv(desc.activation), shape, params);

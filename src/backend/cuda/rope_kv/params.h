@@ -24,7 +24,8 @@ struct RopeKvParams {
   int32_t q_heads, kv_heads, head_dim, v_head_dim;
   int32_t rotary_dims;
   uint32_t interleaved;
-  uint32_t kv;  // DType
+  uint32_t kv;    // DType
+  int32_t lanes;  // of the kernel by sixteen bytes: neighbouring threads that have a head
 };
 
 // RMSNorm of the heads of Q and K before they are rotated.
@@ -36,6 +37,9 @@ struct NormedRopeKvParams {
 };
 inline constexpr int kNormedHeadMax = 256;
 
-inline constexpr unsigned kRopeKvWarps = 4;  // a head of a token each
+inline constexpr unsigned kRopeKvWarps = 4;                  // a head of a token each
+inline constexpr unsigned kRopeKvThreads = 128;              // of a token
+inline constexpr int kRopeKvNumbers = 16;                    // a thread
+inline constexpr int kRopeKvWideHead = 32 * kRopeKvNumbers;  // a warp's threads at most
 
 }  // namespace sluice::cuda
