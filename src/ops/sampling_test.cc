@@ -377,10 +377,11 @@ TEST_P(SampleTest, ARowWithSomeInfinitelyUnlikelyTokensIsNotDegenerate) {
 TEST_P(SampleTest, TheBestOfWhatAMaskAllowsHaveTheirRawLogprobs) {
   const std::vector<float> logits = {1.0f, 3.0f, 2.0f, 2.0f, -1.0f, 0.0f};
   const std::vector<double> p = Softmax(logits);
-  Call call{.logits = {logits, logits},
-            .rows = {{.top_allowed = true, .temperature = 0.0f, .mask_row = 0, .top_logprobs = 2},
-                     {.top_allowed = true, .temperature = 0.0f, .mask_row = 1, .top_logprobs = 4}},
-            .masks = {{1u << 0 | 1u << 3 | 1u << 4}, {1u << 4 | 1u << 2}}};
+  SamplingCall call{
+      .logits = {logits, logits},
+      .rows = {{.top_allowed = true, .temperature = 0.0f, .mask_row = 0, .top_logprobs = 2},
+               {.top_allowed = true, .temperature = 0.0f, .mask_row = 1, .top_logprobs = 4}},
+      .masks = {{1u << 0 | 1u << 3 | 1u << 4}, {1u << 4 | 1u << 2}}};
   Run(&call);
   EXPECT_EQ(call.outputs[0].token, 3);
   EXPECT_EQ(call.outputs[0].rank, 0);  // of the three
