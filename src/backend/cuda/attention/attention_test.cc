@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "backend/cuda/attention/impls.h"
-#include "backend/cuda/attention/params.h"
 #include "backend/cuda/cuda_test.h"
 #include "ops/attention.h"
 
@@ -24,7 +23,6 @@ struct Kind {
   bool causal = true;
   int window = 0;
   float soft_cap = 0.0f;  // 0: none
-  int page = 16;          // positions
 };
 constexpr Kind kKinds[] = {
     {"bf16", DType::kBF16, DType::kBF16, 8, 2, 128},
@@ -38,13 +36,10 @@ constexpr Kind kKinds[] = {
     {"bf16_f8", DType::kBF16, DType::kF8E4M3, 8, 2, 128},
     {"bf16_f8_64", DType::kBF16, DType::kF8E4M3, 6, 2, 64},
     {"f16_i8", DType::kF16, DType::kI8, 4, 2, 96},
-    {"bf16_pages_of_32", DType::kBF16, DType::kBF16, 8, 2, 128, true, 0, 0.0f, 32},
-    {"bf16_64_pages_of_64_window", DType::kBF16, DType::kBF16, 4, 2, 64, true, 130, 0.0f, 64},
-    {"f8_pages_of_32_window", DType::kBF16, DType::kF8E4M3, 8, 2, 128, true, 300, 0.0f, 32},
-    {"f8_pages_of_64", DType::kBF16, DType::kF8E4M3, 8, 2, 128, true, 0, 0.0f, 64},
     {"f32", DType::kF32, DType::kF16, 9, 3, 64},
     {"f32_all", DType::kF32, DType::kF32, 2, 2, 20, false},
 };
+constexpr int kBlockTokens = 16;
 
 // One sequence's history and the queries of all its positions.
 struct Sequence {
@@ -63,25 +58,24 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
     desc_.q_heads = kind.q_heads;
     desc_.kv_heads = kind.kv_heads;
     desc_.head_dim = kind.head_dim;
-    page_ = kind.page;
     desc_.causal = kind.causal;
     desc_.window = kind.window;
     if (kind.soft_cap > 0.0f) desc_.soft_cap = kind.soft_cap;
-    desc_.kv = {kind.kv, kind.kv_heads, kind.head_dim, kind.head_dim, page_};
+    desc_.kv = {kind.kv, kind.kv_heads, kind.head_dim, kind.head_dim, kBlockTokens};
     ops::TestNoise noise(5);
     int32_t blocks = 0;
     for (const int context : {700, 1, 1300, 64, 257}) {
       Sequence& s = sequences_.emplace_back();
       s.context = context;
-      for (int p = 0; p < context; p += page_) s.blocks.push_back(blocks++);
+      for (int p = 0; p < context; p += kBlockTokens) s.blocks.push_back(blocks++);
       s.q = Array(desc_.activation, {context, width()});
       noise.Fill(s.q, 2.0f);
     }
-    k_ = v_ = Array(kind.kv, {blocks, kind.kv_heads, page_, kind.head_dim});
-    k_scale_ = v_scale_ = Array(DType::kF32, {blocks, kind.kv_heads, page_});
+    k_ = v_ = Array(kind.kv, {blocks, kind.kv_heads, kBlockTokens, kind.head_dim});
+    k_scale_ = v_scale_ = Array(DType::kF32, {blocks, kind.kv_heads, kBlockTokens});
     for (auto [cache, scales] : {std::pair{&k_, &k_scale_}, {&v_, &v_scale_}}) {
       std::vector<float> row(static_cast<size_t>(kind.head_dim));
-      for (int64_t r = 0; r < blocks * kind.kv_heads * page_; ++r) {
+      for (int64_t r = 0; r < blocks * kind.kv_heads * kBlockTokens; ++r) {
         for (float& x : row) x = noise.Value();
         ops::StoreKvRow(kind.kv, row.data(), kind.head_dim, cache->tensor().data, r * kind.head_dim,
                         scales->tensor().ptr<float>() + r);
@@ -100,9 +94,9 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
     const bool scales = ops::KvHasScales(desc_.kv.dtype);
     const int64_t count = scales ? 1 : desc_.head_dim;
     for (int p = first; p < end; ++p) {
-      const int64_t block = sequences_[sequence].blocks[p / page_];
+      const int64_t block = sequences_[sequence].blocks[p / kBlockTokens];
       for (int64_t h = 0; h < desc_.kv_heads; ++h) {
-        const int64_t row = (block * desc_.kv_heads + h) * page_ + p % page_;
+        const int64_t row = (block * desc_.kv_heads + h) * kBlockTokens + p % kBlockTokens;
         for (int64_t i = row * count; i < (row + 1) * count; ++i) {
           (scales ? k_scale_ : k_).Set(static_cast<size_t>(i), NAN);
           (scales ? v_scale_ : v_).Set(static_cast<size_t>(i), NAN);
@@ -121,9 +115,9 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
       const size_t bytes = Info(tensor.dtype).bytes * numbers;
       for (int64_t h = 0; h < desc_.kv_heads; ++h) {
         const auto at = [&](const Sequence& s, int p) {
-          const int64_t block = s.blocks[p / page_];
-          return tensor.data +
-                 ((block * desc_.kv_heads + h) * page_ + p % page_) * static_cast<int64_t>(bytes);
+          const int64_t block = s.blocks[p / kBlockTokens];
+          return tensor.data + ((block * desc_.kv_heads + h) * kBlockTokens + p % kBlockTokens) *
+                                   static_cast<int64_t>(bytes);
         };
         std::copy_n(at(from, position), bytes, at(to, place));
       }
@@ -159,7 +153,7 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
       start.push_back(start.back() + chunk.end - chunk.first);
       context.push_back(chunk.end);
       for (int64_t b = 0; b < blocks_max; ++b)
-        table.push_back(b * page_ < chunk.end ? s.blocks[b] : -1);
+        table.push_back(b * kBlockTokens < chunk.end ? s.blocks[b] : -1);
       std::copy(s.q.bytes().begin() + chunk.first * row, s.q.bytes().begin() + chunk.end * row,
                 inputs.q.tensor().data + inputs.bytes);
       inputs.bytes += (chunk.end - chunk.first) * row;
@@ -223,7 +217,6 @@ class AttentionSameness : public CudaTest, public ::testing::WithParamInterface<
   }
 
   Attention::Desc desc_;
-  int page_ = 0;
   std::vector<Sequence> sequences_;
   Array k_, v_, k_scale_, v_scale_;
   ops::PagedKv kv_;
@@ -318,10 +311,9 @@ TEST_P(AttentionOfF8, EveryCodeIsTheSameNumberWhereItIsStreamed) {
 // Tables of sequences that share their pages: all splits together have no room for partial results,
 // so that a warp takes all splits of some of them.
 TEST_P(AttentionSameness, DecodeWithoutRoomForAllSplitsGivesTheBitsOfEachAlone) {
-  constexpr int kPages = 2000;
-  const int end = kPages * page_;
+  constexpr int kPages = 2000, kEnd = kPages * kBlockTokens;
   const int64_t slot_bytes = int64_t{4} * desc_.q_heads * (desc_.head_dim + 2);
-  const int sequences = static_cast<int>((int64_t{300} << 20) / slot_bytes * 256 / end);
+  const int sequences = static_cast<int>((int64_t{300} << 20) / slot_bytes * 256 / kEnd);
   if (desc_.activation == DType::kF32) GTEST_SKIP() << "plain F32 arithmetic is too slow for it";
   const auto run = [&](int count) {
     Inputs inputs;
@@ -336,7 +328,7 @@ TEST_P(AttentionSameness, DecodeWithoutRoomForAllSplitsGivesTheBitsOfEachAlone) 
     }
     inputs.bytes = RowBytes(desc_.activation, width()) * count;
     inputs.start = Array::Ints(start);
-    inputs.context = Array::Ints(std::vector<int32_t>(count, end));
+    inputs.context = Array::Ints(std::vector<int32_t>(count, kEnd));
     inputs.table = Array::Ints({count, kPages}, table);
     const Attention::Args args = Upload(inputs);
     const Status status = Call(memory_->stream(), args);
@@ -347,22 +339,6 @@ TEST_P(AttentionSameness, DecodeWithoutRoomForAllSplitsGivesTheBitsOfEachAlone) 
   for (int s = 0; s < sequences; ++s) {
     ASSERT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + s * alone.size()))
         << "sequence " << s << " of " << sequences;
-  }
-}
-
-// So many sequences that warps which take all splits of a tile end evenly, and one more.
-TEST_P(AttentionSameness, DecodeOfATileForEachWarpGivesTheBitsOfEachAlone) {
-  const int tiles = desc_.kv_heads * ((desc_.q_heads / desc_.kv_heads + 7) / 8);
-  const int warps = device_->facts().compute_units * kStreamBlocksPerUnit * kStreamWarps;
-  const Sequence& s = sequences_[2];
-  const Chunk last = {2, s.context - 1, s.context};
-  const std::vector<std::byte> alone = Run({last});
-  for (const int sequences : {warps / tiles, warps / tiles + 1}) {
-    const std::vector<std::byte> together = Run(std::vector<Chunk>(sequences, last));
-    for (int i = 0; i < sequences; ++i) {
-      ASSERT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + i * alone.size()))
-          << "sequence " << i << " of " << sequences;
-    }
   }
 }
 
@@ -386,7 +362,7 @@ TEST_P(AttentionSameness, TheWidthOfTheTableChangesNoBit) {
     return RowsOf(args, inputs);
   };
   for (const int context : {8000, 8192, 8193, 8208, 8400, 8449}) {
-    const int pages = (context + page_ - 1) / page_;
+    const int pages = (context + kBlockTokens - 1) / kBlockTokens;
     EXPECT_EQ(run(context, pages), run(context, 2 * pages)) << context;
   }
 }
@@ -431,7 +407,7 @@ TEST_P(AttentionSameness, RowsAsideHaveTheBitsOfTheirAncestorsInARow) {
   }
   constexpr int kRoot = 623, kBranch = 5, kAside = 3, kPlace = kRoot + kBranch;
   Sequence other = {kRoot + 1 + kAside, sequences_[0].blocks, sequences_[0].q};
-  other.blocks[(kRoot + 1) / page_] = sequences_[2].blocks.back();
+  other.blocks[(kRoot + 1) / kBlockTokens] = sequences_[2].blocks.back();
   const auto row = static_cast<int64_t>(RowBytes(desc_.activation, width()));
   for (int i = 0; i < kAside; ++i) {
     CopyKv(sequences_[0], kPlace + i, other, kRoot + 1 + i);

@@ -149,13 +149,8 @@ void ChooseStream(AttentionProducts products, const ops::Attention::Desc& desc,
   stream.threads = kStreamThreads;
   stream.shared_bytes = StreamSharedBytes(dim, ops::KvHasScales(desc.kv.dtype));
   stream.all = all;
-  stream.copy_tokens =
-      StreamCopyTokens(dim, ops::KvHasScales(desc.kv.dtype), desc.kv.kernel_block_tokens);
   stream.tokens = all ? static_cast<int>(sizes.tokens) : 1;
   stream.thread_blocks = static_cast<unsigned>(blocks);
-  // KV of 16 bits is bound by copies, of which warps then have fewer on their way at the end: 256
-  // sequences of 1,041 tokens take 310 us instead of 300, but 187 instead of 199 with codes (H200).
-  if (ops::KvHasScales(desc.kv.dtype)) stream.whole_warps = static_cast<int>(blocks) * kStreamWarps;
 }
 
 AttentionHeads HeadsOf(const ops::Attention::Desc& desc) {
@@ -170,7 +165,7 @@ AttentionHeads HeadsOf(const ops::Attention::Desc& desc) {
 std::string AttentionConfig::ToString() const {
   return StrCat(function, " on ", thread_blocks, " thread blocks, ", shared_bytes,
                 " bytes shared, room for ", slots_max, " partial results of a token in ",
-                partial_bytes + state_bytes, " bytes, combine ", few_blocks, " and ", many_blocks,
+                partial_bytes + state_bytes, " bytes, combine ", combine_blocks,
                 wide.thread_blocks == 0
                     ? std::string()
                     : StrCat(", ", wide.function, " on ", wide.thread_blocks, " thread blocks"),
@@ -199,16 +194,8 @@ void ShareWork(const AttentionHeads& heads, const AttentionSizes& sizes, int com
   config.partial_bytes = static_cast<size_t>(config.slots_max * heads.q_heads * heads.values * 4);
   // What follows is read by sixteen bytes.
   config.state_bytes = static_cast<size_t>(CeilDiv(config.slots_max * states * 4, 16) * 16);
-  const int64_t rows = tokens * heads.q_heads * heads.parts;
-  const bool by_four = CeilDiv(heads.values, heads.parts) % 4 == 0;
-  if (by_four) {
-    config.few_blocks = static_cast<unsigned>(
-        std::min(CeilDiv(rows, kCombineThreadsMax / 32), compute_units * kCombineBlocksPerUnit));
-  }
-  if (!by_four || splits > kCombineWarpSplits) {
-    config.many_blocks =
-        static_cast<unsigned>(std::min(rows, compute_units * kCombineBlocksPerUnit));
-  }
+  config.combine_blocks = static_cast<unsigned>(
+      std::min(tokens * heads.q_heads * heads.parts, compute_units * kCombineBlocksPerUnit));
 }
 
 AttentionConfig ConfigureAttention(AttentionProducts products, const ops::Attention::Desc& desc,

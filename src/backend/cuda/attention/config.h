@@ -34,8 +34,6 @@ struct StreamConfig {
   std::string function;
   int threads = 0, shared_bytes = 0;
   int tokens = 0;              // it takes the sequences of at most so many query tokens
-  int copy_tokens = 0;         // positions of K or V that a copy brings
-  int whole_warps = 0;         // that may take all splits of a tile
   bool all = false;            // there are no others
   bool joins = false;          // it combines splits, so that no other kernel does
   unsigned thread_blocks = 0;  // 0: it is not launched
@@ -52,8 +50,7 @@ struct AttentionConfig {
   int64_t slots_max = 0;
   // Scratch; the last: sums that a thread block's registers have no room for.
   size_t partial_bytes = 0, state_bytes = 0, kept_bytes = 0;
-  // Of the launches that combine splits, of few and of many; 0: there is none.
-  unsigned few_blocks = 0, many_blocks = 0;
+  unsigned combine_blocks = 0;  // of the last launch; 0: there is none
   WideConfig wide;
   StreamConfig stream;  // launched where the tensors are aligned for it
 

@@ -25,12 +25,12 @@ AttentionConfig Decode(int64_t sequences, int64_t context) {
 
 TEST(AttentionConfigTest, LaunchesDoNotDependOnTheBatch) {
   for (const int64_t context : {1024, 8192, 131072}) {
-    const bool combines = Decode(1, context).few_blocks > 0;
+    const bool combines = Decode(1, context).combine_blocks > 0;
     for (const int64_t sequences : {2, 64, 512}) {
-      EXPECT_EQ(Decode(sequences, context).few_blocks > 0, combines) << sequences;
+      EXPECT_EQ(Decode(sequences, context).combine_blocks > 0, combines) << sequences;
     }
   }
-  EXPECT_EQ(Decode(64, 256).few_blocks, 0u);  // one split: nothing to combine
+  EXPECT_EQ(Decode(64, 256).combine_blocks, 0u);  // one split: nothing to combine
 }
 
 TEST(AttentionConfigTest, APositionBehindASplitBeginsTheNext) {
@@ -74,30 +74,11 @@ TEST(AttentionConfigTest, PartialResultsOfAnyNumberOfHeadsBeginWhereFourNumbersA
   EXPECT_EQ(config.state_bytes, 400u) << "392, rounded up";
 }
 
-TEST(AttentionConfigTest, ACopyBringsWhatLiesTogetherInAPageAndInASlot) {
-  EXPECT_EQ(StreamCopyTokens(128, false, 16), 16);
-  EXPECT_EQ(StreamCopyTokens(128, false, 32), 32);
-  EXPECT_EQ(StreamCopyTokens(128, false, 64), 32) << "a slot has no more of them";
-  EXPECT_EQ(StreamCopyTokens(64, false, 64), 64);
-  EXPECT_EQ(StreamCopyTokens(128, true, 32), 32);
-  EXPECT_EQ(StreamCopyTokens(128, true, 64), 64);
-  EXPECT_EQ(StreamCopyTokens(128, true, 48), 16);
-  EXPECT_EQ(StreamCopyTokens(96, true, 1024), 64);
-}
-
-// Rows of at most 4,096 positions have up to 16 splits, of 8,224 positions 33.
-TEST(AttentionConfigTest, RowsOfFewSplitsAreCombinedByWarpsAlone) {
-  EXPECT_EQ(Decode(256, 4096).many_blocks, 0u);
-  EXPECT_EQ(Decode(256, 4096).few_blocks, 4u * 132);
-  EXPECT_EQ(Decode(8, 4096).few_blocks, 32u) << "of eight rows";
-  EXPECT_EQ(Decode(64, 8224).many_blocks, 4u * 132);
-}
-
 TEST(AttentionConfigTest, NothingIsLaunchedForNoTokens) {
   const AttentionConfig config =
       ConfigureAttention(AttentionProducts::kF32, Llama(DType::kF32, DType::kF16), {0, 4, 64}, 132);
   EXPECT_EQ(config.thread_blocks, 0u);
-  EXPECT_EQ(config.few_blocks, 0u);
+  EXPECT_EQ(config.combine_blocks, 0u);
 }
 
 TEST(AttentionConfigTest, KernelsAreNamedByWhatTheyMultiply) {

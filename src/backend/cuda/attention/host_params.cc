@@ -1,6 +1,5 @@
 #include "backend/cuda/attention/host_params.h"
 
-#include "backend/cuda/launch.h"
 #include "device/alignment.h"
 
 namespace sluice::cuda {
@@ -55,17 +54,6 @@ AttentionParams ParamsOf(const Attention::Desc& desc, const Attention::Args& arg
   p.activation = static_cast<int32_t>(desc.activation);
   p.kv = static_cast<int32_t>(desc.kv.dtype);
   return p;
-}
-
-Status LaunchCombine(device::Stream& stream, const AttentionConfig& config,
-                     const AttentionParams& p) {
-  constexpr const char* kModule = "any_f32_attention_combine";
-  const LaunchShape few = {.grid = {config.few_blocks}, .block = {kCombineThreadsMax}};
-  const LaunchShape many = {.grid = {config.many_blocks},
-                            .block = {static_cast<unsigned>(CombineThreads(p.head_dim))},
-                            .shared_bytes = CombineSharedBytes(p.head_dim)};
-  SLUICE_RETURN_IF_ERROR(Launch(stream, {kModule, "any_f32_attention_combine_few"}, few, p));
-  return Launch(stream, {kModule, "any_f32_attention_combine_many"}, many, p);
 }
 
 size_t PlanBytes(int64_t sequences) {

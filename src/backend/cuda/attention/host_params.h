@@ -4,19 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cuda/attention/config.h"
 #include "backend/cuda/attention/params.h"
-#include "device/device.h"
 #include "ops/attention.h"
 
 namespace sluice::cuda {
 
 // All that the arguments say; tiles, thread blocks, plan and partial results are the caller's.
 AttentionParams ParamsOf(const ops::Attention::Desc& desc, const ops::Attention::Args& args);
-
-// The launches that combine partial results.
-Status LaunchCombine(device::Stream& stream, const AttentionConfig& config,
-                     const AttentionParams& p);
 
 // Bytes of a step's plan, rounded, so that what lies behind it is aligned.
 size_t PlanBytes(int64_t sequences);

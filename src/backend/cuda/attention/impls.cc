@@ -92,7 +92,7 @@ Status LaunchConfigured(device::Stream& stream, const Config& config, const Para
 Status LaunchStream(device::Stream& stream, const Attention::Desc& desc, const StreamConfig& config,
                     const AttentionParams& p, KeptMaps& kept) {
   SLUICE_ASSIGN_OR_RETURN(const KvMaps* const maps,
-                          MapKv(desc, p, p.stream_box, MapNarrowBoxes, kept));
+                          MapKv(desc, p, kStreamBox, MapNarrowBoxes, kept));
   return LaunchConfigured(stream, config, p, *maps);
 }
 
@@ -131,8 +131,6 @@ Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
   const bool streams = config.stream.thread_blocks > 0 && BoxesAligned(desc, p) &&
                        p.kernel_blocks > 0 && (!config.stream.joins || RowsCopied(p));
   p.stream_tokens = streams ? config.stream.tokens : 0;
-  p.stream_box = config.stream.copy_tokens;
-  p.stream_warps = streams ? config.stream.whole_warps : 0;
   const size_t plan_bytes = plan == nullptr ? PlanBytes(p.sequences) : 0;
   SLUICE_ASSIGN_OR_RETURN(
       std::byte* const scratch,
@@ -141,16 +139,19 @@ Status LaunchRows(device::Stream& stream, const Attention::Desc& desc,
   p.partial_state = reinterpret_cast<float*>(scratch + plan_bytes);
   p.partial = reinterpret_cast<float*>(scratch + plan_bytes + config.state_bytes);
   if (plan == nullptr || !planned) {
-    const LaunchShape block = {.grid = {1}, .block = {kPlanThreads}};
+    const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
     SLUICE_RETURN_IF_ERROR(
-        Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, block, p));
+        Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p));
   }
   if (wide) SLUICE_RETURN_IF_ERROR(LaunchWide(stream, desc, config.wide, p, maps.wide));
   if (!(streams && config.stream.all)) SLUICE_RETURN_IF_ERROR(LaunchConfigured(stream, config, p));
   if (streams && config.stream.joins)
     return LaunchConfigured(stream, config.stream, p, Counters(stream));
   if (streams) SLUICE_RETURN_IF_ERROR(LaunchStream(stream, desc, config.stream, p, maps.streamed));
-  return LaunchCombine(stream, config, p);
+  const LaunchShape combine = {.grid = {config.combine_blocks},
+                               .block = {static_cast<unsigned>(CombineThreads(desc.head_dim))},
+                               .shared_bytes = CombineSharedBytes(desc.head_dim)};
+  return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine, p);
 }
 
 // Of one layer: the configurations for the sizes of the call before, and the maps of its KV.

@@ -57,7 +57,7 @@ TEST(LatentConfigTest, ListedPositionsHaveAKernelOfTheirOwn) {
   EXPECT_TRUE(LatentSupports(AttentionProducts::kBF16, desc, {}).ok);
   const AttentionConfig config = ConfigureLatent(AttentionProducts::kBF16, desc, {9, 9, 2048}, 132);
   EXPECT_EQ(config.function, "sm90_bf16_latent_attention_listed");
-  EXPECT_EQ(config.few_blocks, 0u) << "a list of 2048 is one split";
+  EXPECT_EQ(config.combine_blocks, 0u) << "a list of 2048 is one split";
   desc.kv.dtype = DType::kI8;
   EXPECT_EQ(ConfigureLatent(AttentionProducts::kF32, desc, {9, 9, 2048}, 132).function,
             "any_f32_latent_attention_576");
@@ -79,15 +79,15 @@ TEST(LatentConfigTest, LaunchesDoNotDependOnTheBatchAndScratchIsBounded) {
                            {sequences, sequences, context / 16}, 132);
   };
   for (const int64_t context : {256, 8192, 131072}) {
-    const bool combines = config(1, context).few_blocks > 0;
+    const bool combines = config(1, context).combine_blocks > 0;
     for (const int64_t sequences : {2, 64, 512}) {
       const AttentionConfig one = config(sequences, context);
-      EXPECT_EQ(one.few_blocks > 0, combines) << sequences;
+      EXPECT_EQ(one.combine_blocks > 0, combines) << sequences;
       EXPECT_LE(one.partial_bytes + one.state_bytes, size_t{256} << 20);
       EXPECT_GE(config(512, context).slots_max, one.slots_max);
     }
   }
-  EXPECT_EQ(config(64, 2048).few_blocks, 0u);  // one split: nothing to combine
+  EXPECT_EQ(config(64, 2048).combine_blocks, 0u);  // one split: nothing to combine
   EXPECT_EQ(
       ConfigureLatent(AttentionProducts::kF32, DeepSeek(DType::kF32, DType::kF32), {0, 0, 4}, 132)
           .thread_blocks,

@@ -107,9 +107,9 @@ using KeptPages = ops::LastValue<RowsPlace, TensorMap>;
 template <AttentionProducts products>
 Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, const LatentParams& p,
                      KeptPages& kept) {
-  const LaunchShape block = {.grid = {1}, .block = {kPlanThreads}};
+  const LaunchShape warp = {.grid = {1}, .block = {kPlanThreads}};
   SLUICE_RETURN_IF_ERROR(
-      Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, block, p.rows));
+      Launch(stream, {"any_i32_attention_plan", "any_i32_attention_plan"}, warp, p.rows));
   const LaunchShape shape = {.grid = {config.thread_blocks},
                              .block = {static_cast<unsigned>(config.threads)},
                              .shared_bytes = static_cast<unsigned>(config.shared_bytes)};
@@ -122,7 +122,12 @@ Status LaunchKernels(device::Stream& stream, const AttentionConfig& config, cons
                             kept.Of({p.rows.k, p.rows.k_stride, p.rows.kernel_blocks}, make));
     SLUICE_RETURN_IF_ERROR(Launch(stream, kernel, shape, p, *map));
   }
-  return LaunchCombine(stream, config, PartsOf(p));
+  const AttentionParams combined = PartsOf(p);
+  const LaunchShape combine = {.grid = {config.combine_blocks},
+                               .block = {static_cast<unsigned>(CombineThreads(combined.head_dim))},
+                               .shared_bytes = CombineSharedBytes(combined.head_dim)};
+  return Launch(stream, {"any_f32_attention_combine", "any_f32_attention_combine"}, combine,
+                combined);
 }
 
 // All launches of the rows that `p` is about, which count as so many sequences.

@@ -42,8 +42,6 @@ struct AttentionParams {
   int32_t slots_max;       // partial results of a token (all heads) that there is room for
   int32_t vector_kv;       // four numbers of K or V can be read at once
   int32_t stream_tokens;   // sequences of at most so many are streamed; 0: none is
-  int32_t stream_box;      // positions of K or V that a copy of what is streamed brings
-  int32_t stream_warps;    // that may take all splits of a tile; 0: each takes one of them
   int32_t activation, kv;  // DType
   int32_t split_shift = kSplitShift;  // splits are 2^split_shift positions
   // [tokens] rows of kPathNumbers numbers, of trees of drafts (ops/attention.h); or null.
@@ -83,12 +81,6 @@ inline constexpr int kStreamSlotBytes = 8 << 10, kStreamRingBytes = 96 << 10;
 constexpr int StreamBoxBytes(int dim, bool codes) {
   return kStreamBox * 128 * (codes || dim <= 64 ? 1 : 2);
 }
-// A copy brings boxes that are neighbours in a slot and in a page of `block_tokens` positions.
-constexpr int StreamCopyTokens(int dim, bool codes, int block_tokens) {
-  int tokens = kStreamSlotBytes / StreamBoxBytes(dim, codes) * kStreamBox;
-  while (tokens > kStreamBox && block_tokens % tokens != 0) tokens /= 2;
-  return tokens;
-}
 constexpr int StreamSharedBytes(int dim, bool codes) {
   const int boxes = kStreamRingBytes / StreamBoxBytes(dim, codes);
   return kStreamRingBytes + (codes ? boxes * kStreamBox * 4 : 0) +
@@ -117,9 +109,7 @@ constexpr int PlainSharedBytes(int dim) {
   return (2 * block * width + kPlainRows * width + kPlainRows * (block + 4)) * 4 + 3 * block * 8;
 }
 
-// The kernels that combine splits. A row of at most so many splits is a warp's, if four of its
-// columns can be read at once; the other one has a thread per column, and room for so many splits.
-inline constexpr int kCombineWarpSplits = 32;
+// The kernel that combines splits: a thread per column, and room for so many splits.
 inline constexpr int kCombineRows = 96;
 inline constexpr int kCombineThreadsMax = 256;
 constexpr int CombineThreads(int head_dim) { return head_dim <= 128 ? 128 : kCombineThreadsMax; }
@@ -130,6 +120,6 @@ constexpr unsigned CombineSharedBytes(int head_dim) {
 constexpr int64_t SplitsOf(int64_t positions, int split_shift) {
   return ((positions - 1) >> split_shift) + 1;
 }
-inline constexpr int kPlanThreads = 256;
+inline constexpr int kPlanThreads = 32;
 
 }  // namespace sluice::cuda

@@ -1,14 +1,13 @@
 // The work list of a step: which sequences are split, into which pieces, and where their partial
-// results lie. Made once a step by one thread block on the device from the values of query_start
-// and context, so a captured launch stays right when lengths change; the same code runs on the host
+// results lie. Made once a step by one warp on the device from the values of query_start and
+// context, so a captured launch stays right when lengths change; the same code runs on the host
 // where tests look at it. A plan decides who computes a split and when, never what comes out.
 //
 // Sequences with work stand in the order in which they are begun, what takes longest first: those
 // of many tiles, then those that are split, then the others. Each has `tiles * pieces * kv_heads`
 // items, the last tiles first. Where the wide kernel is launched, too, it takes those of many
 // tiles, in tiles of its own height, and the other kernel the rest. What is streamed comes behind
-// all of these: its tiles are of one token each, and its pieces are single splits, but where warps
-// that take all splits of a tile end evenly: then nothing is left to be combined.
+// all of these: its tiles are of one token each, and its pieces are single splits.
 #pragma once
 
 #include <climits>
@@ -165,93 +164,68 @@ struct StepWork {
   bool chunks = false;  // some sequence has so many tiles that it is never split
 };
 
-// Whether `workers` that take whole tiles end, at the latest, hardly later than if they shared all
-// splits evenly: each has to take as many of the longest.
-SLUICE_BOTH inline bool EndsEven(const StepWork& step, int workers) {
-  const int64_t latest = CeilDiv(step.tiles, workers) * step.longest;
-  return step.tiles > 0 && latest * workers * 8 <= step.units * 9;
-}
-
-// Splits of a piece. Where thread blocks that take whole tiles end evenly, pieces would only add
-// partial results to write, to read and to combine.
+// Splits of a piece. Thread blocks that take whole tiles end after as many of the longest as each
+// has to take, at the latest; where this is hardly later than if they shared all splits evenly,
+// pieces would only add partial results to write, to read and to combine.
 SLUICE_BOTH inline int PieceSplits(const AttentionParams& p, const StepWork& step) {
-  if (!step.chunks && EndsEven(step, p.thread_blocks)) return step.longest;
+  const int64_t latest = CeilDiv(step.tiles, p.thread_blocks) * step.longest;
+  if (step.tiles > 0 && !step.chunks && latest * p.thread_blocks * 8 <= step.units * 9)
+    return step.longest;
   const int64_t splits = CeilDiv(step.units, int64_t{p.thread_blocks} * kPiecesPerBlock);
   return splits < 1 ? 1 : static_cast<int>(splits < INT_MAX ? splits : INT_MAX);
 }
 
-// The work of all sequences, and of those that are streamed. `lanes` as for MakePlan.
-template <class Lanes, class WorkAt>
-SLUICE_BOTH void AddWork(const AttentionParams& p, const Lanes& lanes, const WorkAt& work_at,
-                         StepWork* step, StepWork* streamed) {
-  for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
-    const SequenceWork work = work_at(base + lanes.lane());
-    const bool wide = work.many && p.wide_rows > 0;
-    const int64_t tiles = wide ? 0 : int64_t{work.tiles} * p.kv_heads;
-    const int64_t here = work.streamed ? 0 : tiles, there = work.streamed ? tiles : 0;
-    int64_t sums[4] = {here * work.splits, here, there * work.splits, there}, all[4];
-    lanes.Scan(sums, all);
-    step->units += all[0];
-    step->tiles += all[1];
-    streamed->units += all[2];
-    streamed->tiles += all[3];
-    int most[3] = {here > 0 ? work.splits : 0, here > 0 && work.many ? 1 : 0,
-                   there > 0 ? work.splits : 0};
-    lanes.Largest(most);
-    step->longest = most[0] > step->longest ? most[0] : step->longest;
-    step->chunks = step->chunks || most[1] > 0;
-    streamed->longest = most[2] > streamed->longest ? most[2] : streamed->longest;
-  }
-}
-
-// Writes the plan. `lanes` look at as many sequences at a time: of several numbers each Scan gives
-// a lane the sums of its own and all lower lanes', and of all; Largest gives the largest of all;
-// lane() and kLanes are what they say.
+// Writes the plan. `lanes` look at as many sequences at a time: Scan gives each lane the sum of its
+// own and all lower lanes' values, Last the highest lane's value, Largest the largest of all lanes,
+// lane() and kLanes what they say.
 template <class Lanes>
 SLUICE_BOTH void MakePlan(const AttentionParams& p, const Lanes& lanes, int32_t* memory) {
   const StepPlan plan = PlanOf(memory);
-  const auto load = [&](int index) {
+  const auto work_of = [&](int index) {
     return index < p.sequences ? WorkOf(p, LoadSequence(p, index)) : SequenceWork();
   };
-  const SequenceWork first = load(lanes.lane());
-  const auto work_at = [&](int index) { return index < Lanes::kLanes ? first : load(index); };
-  StepWork step, streamed;
-  AddWork(p, lanes, work_at, &step, &streamed);
+  StepWork step;
+  for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
+    const SequenceWork work = work_of(base + lanes.lane());
+    const bool here = !(work.many && p.wide_rows > 0) && !work.streamed;
+    const int64_t tiles = here ? int64_t{work.tiles} * p.kv_heads : 0;
+    step.units += lanes.Last(lanes.Scan(tiles * work.splits));
+    step.tiles += lanes.Last(lanes.Scan(tiles));
+    const int longest = lanes.Largest(here ? work.splits : 0);
+    step.longest = longest > step.longest ? longest : step.longest;
+    step.chunks = step.chunks || lanes.Largest(here && work.many ? 1 : 0) > 0;
+  }
   const int piece = PieceSplits(p, step);
-  const bool whole = p.stream_warps > 0 && EndsEven(streamed, p.stream_warps);
   int entries = 0, items = 0, rows = 0, wide_items = 0, listed = 0;
   for (int turn = 0; turn < 4; ++turn) {
     int64_t slots = 0;
     for (int base = 0; base < p.sequences; base += Lanes::kLanes) {
-      const SequenceWork work = work_at(base + lanes.lane());
-      const int of_piece = !work.streamed ? piece : whole ? work.splits : 1;
+      const int index = base + lanes.lane();
+      const SequenceWork work = work_of(index);
+      const int of_piece = work.streamed ? 1 : piece;
       const bool long_enough = work.tiles > 0 && !work.many && work.splits > of_piece;
       const int64_t need = long_enough ? int64_t{work.at.tokens} * work.splits : 0;
-      int64_t end[1] = {need}, all_slots[1];
-      lanes.Scan(end, all_slots);
-      const int64_t slot_end = slots + end[0];
+      const int64_t slot_end = slots + lanes.Scan(need);
       const bool split = long_enough && slot_end <= p.slots_max;
       const int wanted = work.streamed ? 3 : work.many ? 0 : split ? 1 : 2;
       const bool here = work.tiles > 0 && turn == wanted;
       const int pieces = split ? static_cast<int>(CeilDiv(work.splits, of_piece)) : 1;
       const int count = here ? work.tiles * p.kv_heads * pieces : 0;
       const int tokens = here && split ? work.at.tokens : 0;
-      int64_t ends[3] = {here ? 1 : 0, count, tokens}, all[3];
-      lanes.Scan(ends, all);
+      const int entry_end = entries + lanes.Scan(here ? 1 : 0);
+      const int item_end = items + lanes.Scan(count);
+      const int row_end = rows + lanes.Scan(tokens);
       if (here) {
-        plan.entries[entries + ends[0] - 1] = {static_cast<int>(items + ends[1]) - count,
-                                               split ? static_cast<int>(slot_end - need) : -1,
-                                               static_cast<int>(rows + ends[2]) - tokens,
-                                               work.at.index,
-                                               work.at.first_token,
-                                               work.at.tokens,
-                                               work.at.context,
-                                               0};
+        plan.entries[entry_end - 1] = {
+            item_end - count,    split ? static_cast<int>(slot_end - need) : -1,
+            row_end - tokens,    work.at.index,
+            work.at.first_token, work.at.tokens,
+            work.at.context,     0};
       }
-      slots += all_slots[0];
-      entries += static_cast<int>(all[0]);
-      items += static_cast<int>(all[1]);
-      rows += static_cast<int>(all[2]);
+      slots = lanes.Last(slot_end);
+      entries = lanes.Last(entry_end);
+      items = lanes.Last(item_end);
+      rows = lanes.Last(row_end);
     }
     if (turn == 0 && p.wide_rows > 0) wide_items = items;
     if (turn == 2) listed = items;

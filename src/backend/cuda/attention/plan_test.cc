@@ -15,12 +15,15 @@ namespace {
 struct OneLane {
   static constexpr int kLanes = 1;
   int lane() const { return 0; }
-  template <int kCount>
-  void Scan(int64_t (&values)[kCount], int64_t (&all)[kCount]) const {
-    std::copy_n(values, kCount, all);
+  template <class T>
+  T Scan(T value) const {
+    return value;
   }
-  template <int kCount>
-  void Largest(int (&)[kCount]) const {}
+  template <class T>
+  T Last(T value) const {
+    return value;
+  }
+  int Largest(int value) const { return value; }
 };
 
 struct Chunk {
@@ -52,7 +55,6 @@ class PlanTest : public ::testing::Test {
     p_.tile_rows = kMmaRows;
     p_.wide_rows = wide_rows;
     p_.stream_tokens = stream_tokens;
-    p_.stream_warps = stream_warps_;
     p_.thread_blocks = 264;
     p_.slots_max = static_cast<int32_t>(slots_max);
     numbers_.assign(kHeadSize + 8 * chunks.size(), -7);
@@ -113,7 +115,7 @@ class PlanTest : public ::testing::Test {
     return false;
   }
 
-  int kv_heads_ = 8, group_ = 4, stream_warps_ = 0;
+  int kv_heads_ = 8, group_ = 4;
   AttentionParams p_ = {};
   std::vector<int32_t> start_, context_, numbers_;
   StepPlan plan_ = {};
@@ -167,12 +169,9 @@ TEST_F(PlanTest, EverySplitIsSomebodysOnce) {
       for (const int window : {0, 1000}) {
         for (const int wide_rows : {0, kWideRows}) {
           for (const int stream_tokens : {0, 1, 5}) {
-            for (const int warps : {0, 20, 1056}) {
-              stream_warps_ = warps;
-              Make(chunks, slots, window, wide_rows, stream_tokens);
-              ExpectComplete();
-              ExpectApart();
-            }
+            Make(chunks, slots, window, wide_rows, stream_tokens);
+            ExpectComplete();
+            ExpectApart();
           }
         }
       }
@@ -227,33 +226,6 @@ TEST_F(PlanTest, LargeGroupsAreStreamedInSeveralTiles) {
   EXPECT_EQ(Item(0).rows, 8);
   EXPECT_EQ(Item(1).row, 8) << "the same keys, at the same time";
   EXPECT_EQ(Item(1).rows, 4);
-}
-
-// 256 sequences of five splits are 2,048 tiles: of 1,056 warps none takes more than two. Of 64 of
-// them half of the warps would have one, and the others nothing.
-TEST_F(PlanTest, WhereWarpsEndEvenlyTheyTakeAllSplitsOfATile) {
-  stream_warps_ = 1056;
-  Make(std::vector<Chunk>(256, {1, 1041}), 16000, 0, 0, 1);
-  EXPECT_FALSE(IsSplit(0));
-  EXPECT_EQ(plan_.head[kStreamItems], 8 * 256);
-  EXPECT_EQ(plan_.head[kSplitRows], 0) << "nothing is left to combine";
-  EXPECT_EQ(Item(0).piece_end - Item(0).piece_begin, 5);
-  ExpectComplete();
-  Make(std::vector<Chunk>(64, {1, 1041}), 16000, 0, 0, 1);
-  EXPECT_TRUE(IsSplit(0));
-  EXPECT_EQ(plan_.head[kStreamItems], 8 * 64 * 5);
-}
-
-TEST_F(PlanTest, BesideALongSequenceTilesAreSplit) {
-  stream_warps_ = 1056;
-  std::vector<Chunk> chunks(255, {1, 1041});
-  chunks.push_back({1, 122'880});
-  Make(chunks, 16000, 0, 0, 1);
-  EXPECT_TRUE(IsSplit(0));
-  EXPECT_TRUE(IsSplit(255));
-  EXPECT_EQ(plan_.head[kStreamItems], 8 * (255 * 5 + 480));
-  ExpectComplete();
-  ExpectApart();
 }
 
 // One split of a warp at a time, in whatever order: where they have no room, one warp takes all.

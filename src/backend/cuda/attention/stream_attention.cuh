@@ -143,7 +143,7 @@ struct StreamAttention {
   // swizzled.
   __device__ uint32_t ChunkAt(const char* box, int step) const {
     const int chunk = kCodes ? step : 2 * step;
-    return ((SharedAddress(box) + lane_offset) ^ chunk % 8 * 16) + chunk / 8 * Ring::kHalfPitch;
+    return ((SharedAddress(box) + lane_offset) ^ chunk % 8 * 16) + chunk / 8 * Ring::kHalfBytes;
   }
 
   // Products of the rows with boxes of K: sums[2 i] is of positions 0 to 7 of box i, then 8 to 15.
@@ -249,7 +249,7 @@ struct StreamAttention {
   // Makes V of positions that the rows do not see 0: it may be anything, and 0 * NaN is no 0.
   static __device__ __noinline__ void ClearHidden(char* slot, int first, Visible seen) {
     for (int i = threadIdx.x % 32; i < kStreamSlotBytes / 16; i += 32) {
-      const int position = first + i / 8 % (kBoxes * kBox);
+      const int position = first + i / (kBoxBytes / 16) * kBox + i / 8 % kBox;
       if (position < seen.first || position >= seen.end)
         reinterpret_cast<uint4*>(slot)[i] = {0, 0, 0, 0};
     }
@@ -397,9 +397,7 @@ struct StreamAttention {
         p.partial + (int64_t{p.slots_max} * p.q_heads + place * kStreamRows) * p.head_dim;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int r = lane % 4 * 2 + i;
-      if (r >= tile().rows) continue;
-      float* const of_row = kept + r * p.head_dim;
+      float* const of_row = kept + (lane % 4 * 2 + i) * p.head_dim;
       const float2 factors = i == 0 ? float2{before.x, next_one.x} : float2{before.y, next_one.y};
       ForSums(i, [&](int column, float& sum) {
         if (!first) sum = Joined(of_row[column], sum, factors);

@@ -1,7 +1,6 @@
 // The rings in shared memory that the warps of the kernel that streams (stream_attention.cuh) read
 // K and V from. The copy engine fills them with boxes of 16 positions, those of K of a block of 64
-// and then those of V. A slot of the ring has several, which come by one copy where they are
-// neighbours in a page too, and as soon as they are read the next are
+// and then those of V. A slot of the ring has several, and as soon as they are read the next are
 // asked for; this runs on into the warp's next item, so that the memory never waits for a warp, nor
 // a warp for another.
 #pragma once
@@ -20,18 +19,15 @@ class StreamRing {
  public:
   static constexpr bool kCodes = kForm != KvForm::kPlain;
   static constexpr int kBlock = 64, kBox = kStreamBox, kParts = kBlock / kBox;
-  static constexpr int kBoxBytes = StreamBoxBytes(kDim, kCodes);
-  static constexpr int kBoxes = kStreamSlotBytes / kBoxBytes;  // of a slot
-  // Of all boxes of a slot the first 128 bytes of rows lie before the second, so that a copy may
-  // bring several boxes.
-  static constexpr int kBoxPitch = kBox * 128, kHalfPitch = kBoxes * kBoxPitch;
+  static constexpr int kHalfBytes = kBox * 128, kBoxBytes = StreamBoxBytes(kDim, kCodes);
+  static constexpr int kBoxes = kStreamSlotBytes / kBoxBytes;             // of a slot
   static constexpr int kSlots = kStreamRingBytes / kStreamSlotBytes;      // of the thread block
   static constexpr uint32_t kOfK = kParts / kBoxes, kOfBlock = 2 * kOfK;  // slots
   using Items = StreamItems<kBlock>;
   static constexpr uint32_t kOfSplit = kOfBlock * Items::kBlocksPerSplit;
 
   struct Shared {
-    char boxes[kSlots][kStreamSlotBytes];
+    char boxes[kSlots][kBoxes][kBoxBytes];
     float scales[kCodes ? kSlots : 1][kBoxes][kBox];  // of codes, of the boxes in the slot
     uint64_t full[kSlots];
   };
@@ -42,7 +38,6 @@ class StreamRing {
         maps_(maps),
         shared_(shared),
         lane_(threadIdx.x % 32),
-        copies_(lane_ < kBoxes && lane_ * kBox % params.stream_box == 0),
         policy_(ReadOncePolicy()) {}
 
   // By all threads, before a __syncthreads().
@@ -75,8 +70,8 @@ class StreamRing {
   __device__ __forceinline__ void LookUp(const Items& items, int which) {
     next_pages_ = {-1, 0};
     if (items.tile(which).rows > 0)
-      next_pages_ = FindPages(Table(items, which), {p_.block_tokens, p_.stream_box},
-                              items.seen(which), items.blocks(which).x / Items::kBlocksPerSplit);
+      next_pages_ = FindPages(Table(items, which), p_.block_tokens, items.seen(which),
+                              items.blocks(which).x / Items::kBlocksPerSplit);
   }
   // The warp has gone on to its next item.
   __device__ __forceinline__ void Advance(const Items& items) {
@@ -99,7 +94,7 @@ class StreamRing {
     WaitBarrier(SharedAddress(&shared_.full[slot_]), parity_);
   }
   // Of the slot that is read.
-  __device__ __forceinline__ char* box(int i) const { return shared_.boxes[slot_] + i * kBoxPitch; }
+  __device__ __forceinline__ char* box(int i) const { return shared_.boxes[slot_][i]; }
   __device__ __forceinline__ const float* scales(int i) const { return shared_.scales[slot_][i]; }
   // The slot is read.
   __device__ __forceinline__ void LeaveSlot(const Items& items) {
@@ -113,24 +108,19 @@ class StreamRing {
   __device__ __forceinline__ const int32_t* Table(const Items& items, int which) const {
     return p_.block_table + items.tile(which).at.index * p_.table_stride;
   }
-  // Positions of a page, and of what a copy brings.
-  struct Sizes {
-    int page, copy;
-  };
-  // Where the lane's box of a split lies: nowhere, if no row sees anything of its copy.
-  __device__ __forceinline__ static KvRow FindPages(const int32_t* table, const Sizes& sizes,
+  // Where the lane's box of a split lies: nowhere, if no row sees it.
+  __device__ __forceinline__ static KvRow FindPages(const int32_t* table, int block_tokens,
                                                     const Visible& seen, int split) {
     const int lane = threadIdx.x % 32, position = split * kSplitTokens + lane * kBox;
-    const int copy = position & -sizes.copy;
-    if (lane >= kSplitTokens / kBox || copy >= seen.end || copy + sizes.copy <= seen.first)
+    if (lane >= kSplitTokens / kBox || position >= seen.end || position + kBox <= seen.first)
       return {-1, 0};
-    const int column = position / sizes.page;
-    return {table[column], position - column * sizes.page};
+    const int column = position / block_tokens;
+    return {table[column], position - column * block_tokens};
   }
   // It sees its arguments alone, so that all else stays in registers.
-  static __device__ __noinline__ KvRow PagesOf(const int32_t* table, Sizes sizes, Visible seen,
+  static __device__ __noinline__ KvRow PagesOf(const int32_t* table, int block_tokens, Visible seen,
                                                int split) {
-    return FindPages(table, sizes, seen, split);
+    return FindPages(table, block_tokens, seen, split);
   }
 
   // Goes on with what is asked for to the first block of a tile.
@@ -162,27 +152,27 @@ class StreamRing {
       if (missing != 0) ClearScales(shared_.scales[to][0], missing);
       scales = (kBoxes - __popc(missing)) * kBox * 4;
     }
-    if (copies_) {
+    if (lane_ < kBoxes) {
       const uint32_t arrived = SharedAddress(&shared_.full[to]);
-      const uint32_t place = SharedAddress(shared_.boxes[to]) + lane_ * kBoxPitch;
+      const uint32_t place = SharedAddress(shared_.boxes[to][lane_]);
       const int kv_head = items.tile(ahead_turn_).kv_head;
       if (lane_ == 0) ArriveExpecting(arrived, kStreamSlotBytes + scales);
       const void* const map = is_v ? &maps_.v : &maps_.k;
       CopyBoxOnce(place, map, 0, offset, kv_head, page, arrived, policy_);
-      if constexpr (kBoxBytes > kBoxPitch)
-        CopyBoxOnce(place + kHalfPitch, map, 64, offset, kv_head, page, arrived, policy_);
+      if constexpr (kBoxBytes > kHalfBytes)
+        CopyBoxOnce(place + kHalfBytes, map, 64, offset, kv_head, page, arrived, policy_);
       if (kCodes && there) {
         const int inside = kv_head * p_.block_tokens + offset;
         const float* const from = is_v ? p_.v_scale + page * p_.v_scale_stride + inside
                                        : p_.k_scale + page * p_.k_scale_stride + inside;
-        CopyBytes(SharedAddress(shared_.scales[to][lane_]), from, p_.stream_box * 4, arrived);
+        CopyBytes(SharedAddress(shared_.scales[to][lane_]), from, kBox * 4, arrived);
       }
     }
     ++asked_;
     if (++ahead_ % kOfSplit == 0 && ahead_ < ahead_end_) {
-      // The next split of an item that has several.
-      pages_ = PagesOf(Table(items, ahead_turn_), {p_.block_tokens, p_.stream_box},
-                       items.seen(ahead_turn_), ahead_ / kOfSplit);
+      // Rare: an item of several splits, where there is no room for partial results.
+      pages_ = PagesOf(Table(items, ahead_turn_), p_.block_tokens, items.seen(ahead_turn_),
+                       ahead_ / kOfSplit);
       LimitPages();
     }
   }
@@ -199,7 +189,6 @@ class StreamRing {
   const KvMaps& maps_;
   Shared& shared_;
   const int lane_;
-  const bool copies_;  // the lane asks for what its box lies in
   const uint64_t policy_;
   int ring_, room_;  // the first of the warp's slots, and how many it has
   int slot_;         // that is read next

@@ -38,9 +38,6 @@ struct NearEntries {
       entries[i] = plan.entries[i];
     __syncthreads();
   }
-  __device__ PlanEntry At(const AttentionParams& p, int index) const {
-    return head[kEntries] <= kNearEntries ? entries[index] : PlanOf(p.plan).entries[index];
-  }
   // The last entry whose `value` is at most `key`. Called by a whole warp.
   template <class Value>
   __device__ PlanEntry Find(const AttentionParams& p, int64_t key, const Value& value) const {
