@@ -34,7 +34,7 @@ TEST(EmbeddingApi, InputsInFourForms) {
 
 TEST(EmbeddingApi, CoheresForm) {
   const auto parse = [](const std::string& fields) {
-    return ParseCohereEmbed("{" + fields + "}", kModel);
+    return ParseCohereEmbed("{" + fields + "}", kEmbedder);
   };
   const CohereEmbedCall call = parse(R"("texts": ["a", "b"], "model": "tiny",
       "input_type": "search_query", "embedding_types": ["float", "base64"], "truncate": "NONE",
