@@ -309,7 +309,8 @@ QueuedDevice::QueuedDevice(const Options& options)
       [this]<class Op>() { MirrorList<Op>(std::make_index_sequence<kImplementationsMax>()); });
   if (options.reference_products) {
     CHECK(ops_.ForceAll("linear=ref_linear,grouped_linear=ref_grouped_linear,norm=ref_norm,"
-                        "gated_activation=ref_gated_activation")
+                        "gated_activation=ref_gated_activation,qk_norm=ref_qk_norm,"
+                        "rope_kv=ref_rope_kv")
               .ok());
   }
   for (const char* name : {"ref_linear", "ref_grouped_linear"}) {
