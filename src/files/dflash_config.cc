@@ -25,13 +25,6 @@ constexpr std::string_view kOthers[] = {
 constexpr IntRange kBlockRange = {2, 1 << 10};
 constexpr IntRange kTokenRange = {0, (1 << 30)};
 
-std::string DflashClassOf(const Json& config) {
-  const Json* const classes = JsonFields(config).Find("architectures");
-  const bool named = classes != nullptr && classes->is_array() && !classes->empty() &&
-                     classes->front().is_string();
-  return named ? classes->front().get<std::string>() : "";
-}
-
 // A field stands in "dflash_config" or beside it.
 class HeadFields {
  public:
@@ -110,14 +103,21 @@ Status ReadLayers(const HeadFields& fields, const JsonFields& beside, std::vecto
 
 }  // namespace
 
+std::string ClassOf(const Json& config) {
+  const Json* classes = JsonFields(config).Find("architectures");
+  const bool named = classes != nullptr && classes->is_array() && !classes->empty() &&
+                     classes->front().is_string();
+  return named ? classes->front().get<std::string>() : "";
+}
+
 bool IsDFlash(const Json& config) {
-  return DflashClassOf(config).starts_with("DFlash") || JsonFields(config).Has(kDflashKey);
+  return ClassOf(config).starts_with("DFlash") || JsonFields(config).Has(kDflashKey);
 }
 
 Result<DFlashHead> ReadDFlash(Json config) {
-  if (DflashClassOf(config) != kClass)
-    return BadModel(StrCat("config.json names a head of DFlash's kind, ",
-                           Quote(DflashClassOf(config)), "; ", kClass, " is supported"));
+  if (ClassOf(config) != kClass)
+    return BadModel(StrCat("config.json names a head of DFlash's kind, ", Quote(ClassOf(config)),
+                           "; ", kClass, " is supported"));
   DFlashHead head;
   const JsonFields beside(config);
   SLUICE_ASSIGN_OR_RETURN(const auto within, beside.Object(kDflashKey));

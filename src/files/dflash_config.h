@@ -3,6 +3,7 @@
 // "block_size". Internal to files; any thread.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/json.h"
@@ -16,6 +17,9 @@ struct DFlashHead {
   int block_tokens = 0;     // that it was trained with, the drawn one included
   std::vector<int> layers;  // of the model, whose outputs it reads, ascending
 };
+
+// The first class that config.json names; empty: none.
+std::string ClassOf(const Json& config);
 
 // Whether config.json names a head of this form, or of one that is derived from it.
 bool IsDFlash(const Json& config);

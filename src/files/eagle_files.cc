@@ -45,13 +45,6 @@ bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string ClassOf(const Json& config) {
-  const Json* classes = JsonFields(config).Find("architectures");
-  const bool named = classes != nullptr && classes->is_array() && !classes->empty() &&
-                     classes->front().is_string();
-  return named ? classes->front().get<std::string>() : "";
-}
-
 Result<Json> ReadConfig(const std::string& path) {
   SLUICE_ASSIGN_OR_RETURN(const std::string text,
                           ReadTextFile((fs::path(path) / "config.json").string(), kConfigBytesMax));

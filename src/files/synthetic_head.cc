@@ -11,12 +11,11 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "files/repeated_block.h"
+#include "files/synthetic_model.h"
 #include "files/target_ids.h"
 
 namespace sluice::files {
 namespace {
-
-constexpr std::string_view kHeadScheme = "synthetic:";
 
 struct KnownHead {
   std::string_view name;
@@ -34,8 +33,8 @@ struct ChosenHead {
 };
 
 ChosenHead ParseHead(std::string_view path) {
-  if (!path.starts_with(kHeadScheme)) return {};
-  path.remove_prefix(kHeadScheme.size());
+  if (!path.starts_with(kSyntheticScheme)) return {};
+  path.remove_prefix(kSyntheticScheme.size());
   const size_t colon = path.find(':');
   ChosenHead chosen;
   if (colon != std::string_view::npos) chosen.guesses = path.substr(colon + 1);
@@ -48,13 +47,12 @@ ChosenHead ParseHead(std::string_view path) {
 
 // An odd number of pages, so that rows repeat late.
 constexpr size_t kHeadPeriodBytes = size_t{257} * 4096;
-constexpr uint64_t kHeadSeed = 0x51c0ffee;
 
 std::vector<std::byte> RandomHeadPeriod(int width) {
   const float limit = std::sqrt(3.0f / static_cast<float>(width));
   std::vector<std::byte> period(kHeadPeriodBytes);
   for (size_t at = 0, draw = 0; at < kHeadPeriodBytes; ++draw) {
-    for (const uint32_t bits : Philox(kHeadSeed, {static_cast<uint32_t>(draw), 0, 0, 0})) {
+    for (const uint32_t bits : Philox(kSyntheticSeed, {static_cast<uint32_t>(draw), 0, 0, 0})) {
       const float unit = static_cast<float>(bits >> 8) / static_cast<float>(1 << 23) - 1.0f;
       const uint16_t value = F32ToBF16(unit * limit);
       std::memcpy(&period[at], &value, sizeof value);
@@ -155,7 +153,7 @@ class HeadTensors : public TensorSource {
         tensor.data = std::as_bytes(std::span(ones_)).first(bytes);
       } else {
         const size_t begin =
-            Philox(kHeadSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0})[0] % 4096 * 64;
+            Philox(kSyntheticSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0})[0] % 4096 * 64;
         tensor.data = block_->bytes().subspan(begin, bytes);
       }
     }
@@ -215,7 +213,7 @@ bool IsSyntheticHead(std::string_view path) { return ParseHead(path).head != nul
 std::string SyntheticHeads() {
   std::string names;
   for (const KnownHead& head : kHeads)
-    names += StrCat(names.empty() ? "" : ", ", kHeadScheme, head.name);
+    names += StrCat(names.empty() ? "" : ", ", kSyntheticScheme, head.name);
   return names;
 }
 
@@ -223,7 +221,7 @@ Result<EagleFiles> OpenSyntheticHead(const std::string& path, const ModelConfig&
   const ChosenHead chosen = ParseHead(path);
   const KnownHead& head = *chosen.head;
   int guesses = model.vocab_size;
-  const bool cut = path.find(':', kHeadScheme.size()) != std::string::npos;
+  const bool cut = path.find(':', kSyntheticScheme.size()) != std::string::npos;
   if (cut && UsesModelsOutput(head.form))
     return WrongHead(StrCat("--draft-model ", Quote(path), ": heads of ", head.name,
                             " guess by the model's output matrix, all of its tokens"));

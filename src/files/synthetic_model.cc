@@ -20,8 +20,6 @@
 namespace sluice::files {
 namespace {
 
-constexpr std::string_view kScheme = "synthetic:";
-
 struct KnownModel {
   std::string_view name;
   std::string_view config_json;  // as published
@@ -148,7 +146,7 @@ struct Chosen {
 };
 
 Result<Chosen> Parse(std::string_view path) {
-  path.remove_prefix(kScheme.size());
+  path.remove_prefix(kSyntheticScheme.size());
   const size_t colon = path.rfind(':');
   const std::string_view model = path.substr(0, colon);
   const std::string_view dtype =
@@ -161,7 +159,6 @@ Result<Chosen> Parse(std::string_view path) {
 // An odd number of pages: rows of a matrix, whose bytes are a power of two as a rule, repeat late.
 // 17 and 9 divide it, as they do the bytes of a block.
 constexpr size_t kPeriodBytes = size_t{27 * 17 * 9} * 4096;
-constexpr uint64_t kSeed = 0x51c0ffee;
 // Where tensors begin: at whole blocks, too.
 size_t AlignmentOf(DType dtype) {
   return std::lcm<size_t>(64, static_cast<size_t>(Info(dtype).bytes));
@@ -182,7 +179,7 @@ std::vector<std::byte> RandomPeriod(int width, Encode encode) {
   constexpr size_t kPerDraw = 8;  // elements of 16 random bits
   static_assert(kCount % kPerDraw == 0);
   for (uint32_t draw = 0; draw < kCount / kPerDraw; ++draw) {
-    for (const uint32_t bits : Philox(kSeed, {draw, 0, 0, 0})) {
+    for (const uint32_t bits : Philox(kSyntheticSeed, {draw, 0, 0, 0})) {
       *out++ = values[bits & 0xffff];
       *out++ = values[bits >> 16];
     }
@@ -194,7 +191,7 @@ std::vector<std::byte> RandomBytes() {
   std::vector<std::byte> period(kPeriodBytes);
   size_t drawn = 0;
   for (uint32_t draw = 0; drawn < kPeriodBytes; ++draw) {
-    const auto words = Philox(kSeed, {draw, 0, 0, 0});
+    const auto words = Philox(kSyntheticSeed, {draw, 0, 0, 0});
     std::memcpy(&period[drawn], words.data(), sizeof words);
     drawn += sizeof words;
   }
@@ -476,7 +473,7 @@ class SyntheticTensors : public TensorSource {
         tensor.data = std::span<const std::byte>(ones_).first(bytes);
         continue;
       }
-      const auto place = Philox(kSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0});
+      const auto place = Philox(kSyntheticSeed + 1, {static_cast<uint32_t>(i), 0, 0, 0});
       const size_t alignment = AlignmentOf(tensor.dtype);
       const size_t begin = place[0] % (kPeriodBytes / alignment) * alignment;
       tensor.data = blocks_[tensor.dtype]->bytes().subspan(begin, bytes);
@@ -511,10 +508,10 @@ Result<TokenizerData> ByteTokenizer(int vocab) {
 }  // namespace
 
 std::string SyntheticPath(std::string_view model, std::string_view dtype) {
-  return StrCat(kScheme, model, ":", dtype);
+  return StrCat(kSyntheticScheme, model, ":", dtype);
 }
 
-bool IsSyntheticPath(std::string_view path) { return path.starts_with(kScheme); }
+bool IsSyntheticPath(std::string_view path) { return path.starts_with(kSyntheticScheme); }
 
 std::string SyntheticModels() { return NamesOf(kModels); }
 

@@ -4,12 +4,16 @@
 // Pure; any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "files/model_files.h"
 
 namespace sluice::files {
+
+inline constexpr std::string_view kSyntheticScheme = "synthetic:";  // of paths
+inline constexpr uint64_t kSyntheticSeed = 0x51c0ffee;              // of the random block
 
 // What stands for a model's path: "synthetic:<model>:<dtype>".
 std::string SyntheticPath(std::string_view model, std::string_view dtype);

@@ -184,4 +184,14 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
 ConformanceCase<FollowTrees> MakeCase(const FollowTrees&, int number, TestNoise& noise);
 ConformanceCase<GrowTrees> MakeCase(const GrowTrees&, int number, TestNoise& noise);
 
+// A number of a slot, a sequence or a place that is not there.
+inline constexpr int32_t kOutside = 2000000000;
+
+// What an op may leave as it is: all of it is compared.
+inline Array Left(std::vector<int64_t> dims) {
+  Array array(DType::kI32, std::move(dims));
+  for (size_t i = 0; i < array.Count(); ++i) array.Int(i) = -77;
+  return array;
+}
+
 }  // namespace sluice::ops

@@ -8,18 +8,10 @@
 namespace sluice::ops {
 namespace {
 
-constexpr int32_t kOutsideDraft = 2000000000;
-
 std::vector<int32_t> Below(TestNoise& noise, int64_t count, int64_t limit) {
   std::vector<int32_t> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<int32_t>(noise.Below(limit)));
   return values;
-}
-
-Array Left(std::vector<int64_t> dims) {
-  Array array(DType::kI32, std::move(dims));
-  for (size_t i = 0; i < array.Count(); ++i) array.Int(i) = -77;
-  return array;
 }
 
 }  // namespace
@@ -35,7 +27,7 @@ ConformanceCase<NextTokens> MakeCase(const NextTokens&, int number, TestNoise& n
   for (int64_t s = 0; s < sequences; ++s) {
     const int64_t count = Pick<int64_t>(noise, {0, 1, 1, 3, 9, 300});
     const auto slot = static_cast<int32_t>(s);
-    slot_of.push_back(noise.Below(8) == 0 ? Pick(noise, {-1, kOutsideDraft}) : slot);
+    slot_of.push_back(noise.Below(8) == 0 ? Pick(noise, {-1, kOutside}) : slot);
     // Most lengths are those of a token of the sequence.
     const bool near = noise.Below(6) != 0;
     const int64_t back = near && count > 0 ? 1 + noise.Below(count) : noise.Below(9000);
@@ -46,7 +38,7 @@ ConformanceCase<NextTokens> MakeCase(const NextTokens&, int number, TestNoise& n
   }
   for (int64_t d = 0; d < drafts; ++d) {
     const auto one = static_cast<int32_t>(noise.Below(sequences));
-    drafting.push_back(noise.Below(5) == 0 ? Pick(noise, {-1, kOutsideDraft}) : one);
+    drafting.push_back(noise.Below(5) == 0 ? Pick(noise, {-1, kOutside}) : one);
   }
   if (sequences > 0) positions.resize(positions.size() + static_cast<size_t>(noise.Below(4) * 40));
   const auto tokens = static_cast<int64_t>(positions.size());
@@ -85,7 +77,7 @@ ConformanceCase<KeepGuesses> MakeCase(const KeepGuesses&, int number, TestNoise&
   for (int32_t d = 0; d < drafts; ++d) {
     outputs[static_cast<size_t>(d)].token =
         noise.Below(9) == 0 ? -1 : static_cast<int32_t>(noise.Below(5000));
-    slot_of.push_back(noise.Below(6) == 0 ? Pick(noise, {-1, kOutsideDraft}) : d);
+    slot_of.push_back(noise.Below(6) == 0 ? Pick(noise, {-1, kOutside}) : d);
   }
   Array bytes(DType::kU8, {drafts, int64_t{sizeof(SampleOutput)}});
   if (drafts > 0)

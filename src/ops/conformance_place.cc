@@ -5,8 +5,6 @@
 namespace sluice::ops {
 namespace {
 
-constexpr int32_t kOutside = 2000000000;  // a slot and a place in a table that are not there
-
 // What a step says of its sequences.
 struct PlacedSequences {
   std::vector<int32_t> query_start = {0}, first, unsure, slots, told_start = {0}, told_first, told;

@@ -11,14 +11,6 @@
 namespace sluice::ops {
 namespace {
 
-constexpr int32_t kOutsideTrees = 2000000000;
-
-Array LeftInTrees(std::vector<int64_t> dims) {
-  Array array(DType::kI32, std::move(dims));
-  for (size_t i = 0; i < array.Count(); ++i) array.Int(i) = -77;
-  return array;
-}
-
 Array BytesOfOutputs(const std::vector<SampleOutput>& outputs) {
   const auto count = static_cast<int64_t>(outputs.size());
   Array bytes(DType::kU8, {count, int64_t{sizeof(SampleOutput)}});
@@ -79,7 +71,7 @@ ConformanceCase<FollowTrees> MakeCase(const FollowTrees&, int number, TestNoise&
   const int64_t sequences = IsEmpty(number) ? 0 : 1 + noise.Below(slots);
   TreeStep step;
   for (int32_t s = 0; s < sequences; ++s)
-    step.Add(noise, noise.Below(8) == 0 ? Pick(noise, {-1, kOutsideTrees}) : s);
+    step.Add(noise, noise.Below(8) == 0 ? Pick(noise, {-1, kOutside}) : s);
   if (sequences > 0 && !step.ids.empty()) step.Pad(noise.Below(4) * 40, noise.Below(3) * 5);
   const auto tokens = static_cast<int64_t>(step.ids.size());
   const int64_t numbers = Pick<int64_t>(noise, {1, 9});
@@ -88,9 +80,9 @@ ConformanceCase<FollowTrees> MakeCase(const FollowTrees&, int number, TestNoise&
   const size_t slot = c.Add(Array::Ints(step.slots));
   const size_t path = c.Add(Array::Ints({tokens, kPathNumbers}, step.paths));
   const size_t row = c.Add(Array::Ints(step.rows)), output = c.Add(BytesOfOutputs(step.outputs));
-  const size_t length = c.Add(LeftInTrees({slots})), known = c.Add(LeftInTrees({slots, numbers}));
-  const size_t order = c.Add(LeftInTrees({tokens})), ids = c.Add(LeftInTrees({tokens}));
-  const size_t places = c.Add(LeftInTrees({tokens}));
+  const size_t length = c.Add(Left({slots})), known = c.Add(Left({slots, numbers}));
+  const size_t order = c.Add(Left({tokens})), ids = c.Add(Left({tokens}));
+  const size_t places = c.Add(Left({tokens}));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<FollowTrees::Args> {
     return FollowTrees::Args{.token_ids = t[id],
                              .query_start = t[start],
@@ -134,7 +126,7 @@ ConformanceCase<GrowTrees> MakeCase(const GrowTrees&, int number, TestNoise& noi
     }
   }
   for (int32_t d = 0; d < drafts; ++d)
-    slot_of.push_back(noise.Below(6) == 0 ? Pick(noise, {-1, kOutsideTrees}) : d);
+    slot_of.push_back(noise.Below(6) == 0 ? Pick(noise, {-1, kOutside}) : d);
   std::vector<int32_t> first, paths;
   for (int64_t d = 0; d < drafts; ++d) first.push_back(static_cast<int32_t>(noise.Below(5000)));
   for (int64_t i = 0; i < drafts * beams * kPathNumbers; ++i)
@@ -146,15 +138,13 @@ ConformanceCase<GrowTrees> MakeCase(const GrowTrees&, int number, TestNoise& noi
   std::vector<int32_t> targets;
   for (int64_t i = 0; i < guesses; ++i) targets.push_back(static_cast<int32_t>(noise.Below(5000)));
   const size_t target = guesses == 0 ? 0 : c.Add(Array::Ints(targets));
-  const size_t nodes = c.Add(LeftInTrees({drafts, begin + from * children + noise.Below(3), 3}));
+  const size_t nodes = c.Add(Left({drafts, begin + from * children + noise.Below(3), 3}));
   const std::vector<int64_t> beam_dims = {drafts, beams, GrowTrees::kBeamNumbers};
   const std::vector<int64_t> path_dims = {drafts * beams, kPathNumbers};
   const size_t its_beams = c.Add(Array::Ints(beam_dims, beam));
   const size_t its_paths = c.Add(Array::Ints(path_dims, paths));
-  const size_t next_beams = c.Add(LeftInTrees(beam_dims)),
-               next_paths = c.Add(LeftInTrees(path_dims));
-  const size_t next_ids = c.Add(LeftInTrees({drafts * beams})),
-               order = c.Add(LeftInTrees({drafts * beams}));
+  const size_t next_beams = c.Add(Left(beam_dims)), next_paths = c.Add(Left(path_dims));
+  const size_t next_ids = c.Add(Left({drafts * beams})), order = c.Add(Left({drafts * beams}));
   const size_t places = c.Add(Array::Ints(first));
   const auto moved = static_cast<int32_t>(noise.Below(3));
   c.args = [=](ConformanceTarget&, std::span<const Tensor> t) -> Result<GrowTrees::Args> {

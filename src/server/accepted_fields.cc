@@ -7,7 +7,7 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 4096;
+constexpr size_t kAcceptedTextBytesMax = 4096;
 
 struct AcceptedField {
   FieldPlace place;
@@ -210,7 +210,7 @@ void ReadOne(Fields* fields, const AcceptedField& field) {
   if (!right) {
     fields->WrongType(field.name, *value, wanted);
   } else if (value->is_string()) {
-    fields->String(field.name, kTextBytesMax);
+    fields->String(field.name, kAcceptedTextBytesMax);
   }
 }
 

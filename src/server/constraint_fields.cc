@@ -15,7 +15,6 @@ namespace {
 
 using Kind = Grammar::Kind;
 
-constexpr size_t kConstraintNameBytesMax = 4096;
 constexpr const char* kAnyObject = R"({"type":"object"})";
 
 // The texts that an answer is held to.
@@ -120,8 +119,8 @@ void ReadStructuredOutputs(Fields* fields, Request* request) {
 
 // A schema with its name and the rest of what stands beside it.
 void ReadNamedSchema(Fields* schema, Request* request) {
-  schema->String("name", kConstraintNameBytesMax);
-  schema->String("description", kConstraintNameBytesMax);
+  schema->String("name", kLongNameBytesMax);
+  schema->String("description", kLongNameBytesMax);
   // What a schema does not name is left out, as other servers do, unless it is asked for.
   const bool open = !schema->Bool("strict").value_or(true);
   ReadJson(schema, "schema", Kind::kJsonSchema, request, open);
@@ -143,7 +142,7 @@ void ReadResponseFormat(Fields* fields, Request* request) {
   const OrderedJson* object = fields->Object("response_format");
   if (object == nullptr) return;
   Fields format(*object, "response_format.");
-  const std::string type = format.String("type", kConstraintNameBytesMax).value_or("");
+  const std::string type = format.String("type", kLongNameBytesMax).value_or("");
   if (type == "json_object") {
     if (object->contains("schema")) {
       ReadJson(&format, "schema", Kind::kJsonSchema, request);
@@ -193,7 +192,7 @@ void ReadFlatFormat(Fields* object, std::string_view path, Request* request) {
   const OrderedJson* value = object->Object("format");
   if (value == nullptr) return;
   Fields format(*value, StrCat(path, "format."));
-  const std::string type = format.String("type", kConstraintNameBytesMax).value_or("");
+  const std::string type = format.String("type", kLongNameBytesMax).value_or("");
   if (type == "json_object") {
     SetGrammar(&format, "type", {Kind::kJsonSchema, kAnyObject}, request);
   } else if (type == "json_schema") {

@@ -8,11 +8,7 @@
 #include "server/http/target.h"
 
 namespace sluice::server {
-namespace {
-
-constexpr size_t kExpertNameBytesMax = 4096;
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::string> ReadExpertsQuery(std::string_view query) {
   OrderedJson command{{"command", "experts"}};
@@ -33,7 +29,7 @@ Result<EngineOrder> ReadExpertsOrder(std::string_view body) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
   EngineOrder order;
-  order.model = fields.String("model", kExpertNameBytesMax).value_or("");
+  order.model = fields.String("model", kLongNameBytesMax).value_or("");
   OrderedJson command{{"command", "move_experts"}};
   for (const char* name : {"rebalance", "nodes", "layers"}) {
     const OrderedJson* const value = fields.Any(name);

@@ -14,6 +14,11 @@
 
 namespace sluice::server {
 
+// Limits of texts: of a long one the body's is the real one; of a word that is one of a few; and of
+// a name that is repeated to whoever sent it.
+inline constexpr size_t kTextBytesMax = size_t{1} << 30, kNameBytesMax = 256,
+                        kLongNameBytesMax = 4096;
+
 // Parses a request's body as an object. `body` is within the server's limit.
 Result<OrderedJson> ParseBody(std::string_view body);
 

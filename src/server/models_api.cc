@@ -13,7 +13,6 @@ namespace {
 constexpr std::string_view kPrefix = "/v1/models/";
 constexpr std::string_view kLoad = "/load";
 constexpr std::string_view kUnload = "/unload";
-constexpr size_t kModelNameBytesMax = 4096;
 
 // Stops the parser at the wanted text.
 class FieldFinder : public nlohmann::json_sax<Json> {
@@ -121,7 +120,7 @@ Result<ModelOrder> ReadModelOrder(const std::string& path, std::string_view body
   } else {
     SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
     Fields fields(object);
-    order.name = fields.String("model", kModelNameBytesMax).value_or("");
+    order.name = fields.String("model", kLongNameBytesMax).value_or("");
     SLUICE_RETURN_IF_ERROR(fields.Finish());
   }
   if (order.name.empty()) {
@@ -136,7 +135,7 @@ Result<EngineOrder> ReadEngineOrder(const std::string& path, std::string_view bo
   if (!body.empty()) {
     SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
     Fields fields(object);
-    order.model = fields.String("model", kModelNameBytesMax).value_or("");
+    order.model = fields.String("model", kLongNameBytesMax).value_or("");
     SLUICE_RETURN_IF_ERROR(fields.Finish());
   }
   order.command = DumpJson(OrderedJson{{"command", path.substr(path.rfind('/') + 1)}});

@@ -16,7 +16,6 @@ namespace sluice::server {
 namespace {
 
 constexpr int kIntMax = std::numeric_limits<int>::max();
-constexpr size_t kNameBytesMax = 4096;
 // For a share of 0, which clients send for the likeliest token alone: less than that token has in
 // any vocabulary.
 constexpr double kLeastShare = 1e-9;
@@ -209,7 +208,7 @@ std::vector<int32_t> ReadTokenIds(Fields* fields, std::string_view name, const O
 }
 
 void ReadModel(Fields* fields, const ModelFacts& model) {
-  const std::optional<std::string> asked = fields->String("model", kNameBytesMax);
+  const std::optional<std::string> asked = fields->String("model", kLongNameBytesMax);
   if (!asked || *asked == model.name) return;
   fields->Take(NotServed(*asked, Quote(model.name), "model"));
 }

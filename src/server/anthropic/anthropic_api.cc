@@ -11,8 +11,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kNameBytesMax = 256;
 constexpr size_t kSignatureBytesMax = 64u << 10;
 constexpr int kBudgetMax = 1 << 30;
 

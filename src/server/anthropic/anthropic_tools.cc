@@ -16,8 +16,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kToolFieldBytesMax = 256;
-
 // A tool that the client runs, and of which it sends the name and no schema, since Anthropic's
 // models know it by its type. Other models are told here what it takes.
 struct KnownTool {
@@ -91,10 +89,10 @@ bool IsToolName(std::string_view name) {
 
 OrderedJson ReadTool(Fields* fields, const OrderedJson& value, size_t index) {
   Fields tool(value, StrCat("tools[", index, "]."));
-  const std::string type = tool.String("type", kToolFieldBytesMax).value_or("custom");
+  const std::string type = tool.String("type", kNameBytesMax).value_or("custom");
   const KnownTool* const known = type == "custom" ? nullptr : FindKnown(type);
   if (type != "custom" && known == nullptr) tool.Fail("type", RefusalOf(type));
-  const auto name = tool.String("name", kToolFieldBytesMax);
+  const auto name = tool.String("name", kNameBytesMax);
   if (tool.ok() && !IsToolName(name.value_or(""))) {
     tool.WrongValue("name", "1 to 128 ASCII letters, digits, _ and -");
   }
@@ -128,11 +126,11 @@ void ReadAnthropicTools(Fields* fields, ChatPrompt* chat, Request* request) {
   bool none = false;
   if (const OrderedJson* object = fields->Object("tool_choice")) {
     Fields choice(*object, "tool_choice.");
-    const std::string type = choice.String("type", kToolFieldBytesMax).value_or("");
+    const std::string type = choice.String("type", kNameBytesMax).value_or("");
     none = type == "none";
     request->tool_choice.required = type == "any" || type == "tool";
     if (type == "tool") {
-      const auto name = choice.String("name", kToolFieldBytesMax);
+      const auto name = choice.String("name", kNameBytesMax);
       if (!name || name->empty()) choice.Missing("name", "the name of one of the tools");
       request->tool_choice.tool = name.value_or("");
     } else if (!none && type != "auto" && type != "any") {

@@ -8,8 +8,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kNameBytesMax = 4096;
 constexpr size_t kFilesMax = 256;
 
 // The fields of both bodies.
@@ -127,7 +125,7 @@ Result<ApiCall> ParseInfill(std::string_view body, const ModelFacts& model, Infi
     const auto text = file.String("text", kTextBytesMax);
     if (!text) file.Missing("text", "the file's text");
     infill->files.push_back(
-        {file.String("filename", kNameBytesMax).value_or("tmp"), text.value_or("")});
+        {file.String("filename", kLongNameBytesMax).value_or("tmp"), text.value_or("")});
     fields.Take(file.Finish());
   }
   SLUICE_RETURN_IF_ERROR(fields.Finish());

@@ -19,8 +19,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kNameBytesMax = 256;
 // When a model leaves whose keep_alive is -1: it stays until the server ends.
 constexpr const char* kForEver = "2318-03-06T00:00:00Z";
 constexpr double kKeepSecondsMax = 1e9;

@@ -7,8 +7,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kEmbedTextBytesMax = 1u << 30;  // the body's limit is the real one
-
 // One text or a list of them.
 std::vector<std::string> ReadTexts(Fields* fields) {
   const OrderedJson* input = fields->Any("input");
@@ -16,7 +14,7 @@ std::vector<std::string> ReadTexts(Fields* fields) {
   if (input == nullptr) {
     fields->Missing("input", "a text or a list of texts");
   } else if (input->is_string()) {
-    texts.push_back(fields->String("input", kEmbedTextBytesMax).value_or(""));
+    texts.push_back(fields->String("input", kTextBytesMax).value_or(""));
   } else if (const OrderedJson* list = fields->Array("input", kEmbeddingInputsMax)) {
     for (const OrderedJson& text : *list) {
       if (!text.is_string()) {

@@ -10,8 +10,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kNameBytesMax = 256;
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "user", "assistant",
                                                     "developer", "tool", "function"};
 // What a template must not learn from a client: its own text, and what other fields say.

@@ -10,7 +10,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kDecisionNameBytesMax = 256;
 constexpr size_t kDecisionTextBytesMax = 64u << 10;
 // Of one token of a prompt with its log-prob, while it waits for the others.
 constexpr int64_t kTokenBytes = 100;
@@ -58,8 +57,8 @@ std::string ReadQuestion(Fields* fields, const OrderedJson& value, size_t index,
                          Question* question) {
   const std::string path = StrCat("questions[", index, "].");
   Fields entry(value, path);
-  const std::string type = entry.String("type", kDecisionNameBytesMax).value_or("");
-  const auto name = entry.String("name", kDecisionNameBytesMax);
+  const std::string type = entry.String("type", kNameBytesMax).value_or("");
+  const auto name = entry.String("name", kNameBytesMax);
   question->name = name ? OrderedJson(*name) : OrderedJson(nullptr);
   const auto instructions = ReadResponsesText(&entry, "instructions", path);
   if (!instructions || instructions->empty()) {

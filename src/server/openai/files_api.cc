@@ -14,7 +14,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kFileNameBytesMax = 256;
 constexpr PageSize kFilesPage = {.otherwise = 10'000, .max = 10'000};  // as OpenAI's
 constexpr std::string_view kContent = "/content";
 
@@ -59,10 +58,10 @@ Result<StoredFile> ReadFile(const HttpRequest& request) {
                                   "; it must be \"batch\", for which alone files are kept"),
                            "purpose");
   }
-  if (file.filename.size() > kFileNameBytesMax) {
-    return InvalidArgument(StrCat("the filename has ", file.filename.size(),
-                                  " bytes; the limit is ", kFileNameBytesMax),
-                           "file");
+  if (file.filename.size() > kNameBytesMax) {
+    return InvalidArgument(
+        StrCat("the filename has ", file.filename.size(), " bytes; the limit is ", kNameBytesMax),
+        "file");
   }
   if (file.content.empty()) return InvalidArgument("the file is empty; send lines of JSON", "file");
   return file;

@@ -10,8 +10,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr size_t kResponseTextBytesMax = 1u << 30;  // the body's limit is the real one
-constexpr size_t kResponseNameBytesMax = 256;
 constexpr size_t kItemsMax = kMessagesMax;
 constexpr size_t kIncludesMax = 16;
 // Of a conversation that goes on from stored ones.
@@ -75,16 +73,15 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
   std::string joined;
   for (size_t i = 0; i < list->size() && item->ok(); ++i) {
     Fields part((*list)[i], StrCat(path, name, "[", i, "]."));
-    const std::string type = part.String("type", kResponseNameBytesMax).value_or("");
+    const std::string type = part.String("type", kNameBytesMax).value_or("");
     const bool refusal = type == "refusal", json = type == "input_json";
     if (!refusal && !json && type != "input_text" && type != "output_text" && type != "text" &&
         type != "reasoning_text" && type != "summary_text") {
       part.WrongContent(type, "input_text");
     }
     const OrderedJson* data = json ? part.Any("data") : nullptr;
-    const auto text = data != nullptr
-                          ? DumpJson(*data)
-                          : part.String(refusal ? "refusal" : "text", kResponseTextBytesMax);
+    const auto text = data != nullptr ? DumpJson(*data)
+                                      : part.String(refusal ? "refusal" : "text", kTextBytesMax);
     if (!text) part.Missing("text", "the text");
     ReadAccepted(&part, FieldPlace::kResponsesPart);
     if (i > 0) joined += '\n';
@@ -97,7 +94,7 @@ std::optional<std::string> ReadResponsesText(Fields* item, std::string_view name
 namespace {
 
 void ReadMessageItem(Fields* item, const std::string& path, Conversation* conversation) {
-  const std::string role = item->String("role", kResponseNameBytesMax).value_or("");
+  const std::string role = item->String("role", kNameBytesMax).value_or("");
   if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
     item->WrongValue("role", "user, assistant, system or developer");
   }
@@ -112,9 +109,9 @@ void ReadMessageItem(Fields* item, const std::string& path, Conversation* conver
 }
 
 void ReadCallItem(Fields* item, Conversation* conversation) {
-  const auto id = item->String("call_id", kResponseNameBytesMax);
-  const auto name = item->String("name", kResponseNameBytesMax);
-  const auto arguments = item->String("arguments", kResponseTextBytesMax);
+  const auto id = item->String("call_id", kNameBytesMax);
+  const auto name = item->String("name", kNameBytesMax);
+  const auto arguments = item->String("arguments", kTextBytesMax);
   if (!id) item->Missing("call_id", "the id of the call");
   if (!name || name->empty()) item->Missing("name", "the name of the function that was called");
   if (!arguments) item->Missing("arguments", "a string of JSON");
@@ -131,13 +128,13 @@ void ReadCallItem(Fields* item, Conversation* conversation) {
 void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversation* conversation) {
   const std::string path = StrCat("input[", index, "].");
   Fields item(value, path);
-  const std::string type = item.String("type", kResponseNameBytesMax).value_or("message");
+  const std::string type = item.String("type", kNameBytesMax).value_or("message");
   if (type == "message") {
     ReadMessageItem(&item, path, conversation);
   } else if (type == "function_call") {
     ReadCallItem(&item, conversation);
   } else if (type == "function_call_output") {
-    const auto id = item.String("call_id", kResponseNameBytesMax);
+    const auto id = item.String("call_id", kNameBytesMax);
     const auto output = ReadResponsesText(&item, "output", path);
     if (!id) item.Missing("call_id", "the id of the call that it answers");
     if (!output) item.Missing("output", "a text or a list of text parts");
@@ -147,7 +144,7 @@ void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversati
   } else if (type == "reasoning") {
     const auto summary = ReadResponsesText(&item, "summary", path);
     const auto content = ReadResponsesText(&item, "content", path);
-    item.String("encrypted_content", kResponseTextBytesMax);  // nobody here can read it
+    item.String("encrypted_content", kTextBytesMax);  // nobody here can read it
     const std::string text = content ? *content : summary.value_or("");
     if (item.ok() && !text.empty()) conversation->AddThinking(text);
   } else {
@@ -159,7 +156,7 @@ void ReadItem(Fields* fields, const OrderedJson& value, size_t index, Conversati
 
 // The conversation that the input goes on from.
 OrderedJson ReadPrevious(Fields* fields, const ResponseFinder& find) {
-  const auto id = fields->String("previous_response_id", kResponseNameBytesMax);
+  const auto id = fields->String("previous_response_id", kNameBytesMax);
   if (!id) return OrderedJson::array();
   const auto stored = find(*id);
   if (stored == nullptr) {
@@ -213,11 +210,11 @@ OrderedJson ReadTools(Fields* fields, ResponsesCall* call) {
   for (size_t i = 0; i < tools->size() && fields->ok(); ++i) {
     const std::string path = StrCat("tools[", i, "]");
     Fields tool((*tools)[i], path + ".");
-    const std::string type = tool.String("type", kResponseNameBytesMax).value_or("");
+    const std::string type = tool.String("type", kNameBytesMax).value_or("");
     if (type != "function") {
       tool.WrongValue("type", "function, as this server has no tools of its own");
     }
-    const auto name = tool.String("name", kResponseNameBytesMax);
+    const auto name = tool.String("name", kNameBytesMax);
     if (!name || name->empty()) tool.Missing("name", "the function's name");
     OrderedJson function{{"name", name.value_or("")}};
     if (auto text = tool.String("description", kToolBytesMax)) function["description"] = *text;
@@ -242,7 +239,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
   call->shown["reasoning"] = OrderedJson{{"effort", nullptr}, {"summary", nullptr}};
   if (const OrderedJson* object = fields->Object("reasoning")) {
     Fields reasoning(*object, "reasoning.");
-    if (const auto effort = reasoning.String("effort", kResponseNameBytesMax)) {
+    if (const auto effort = reasoning.String("effort", kNameBytesMax)) {
       kwargs["reasoning_effort"] = *effort;
       if (*effort == "none") kwargs["enable_thinking"] = kwargs["thinking"] = false;
       call->shown["reasoning"]["effort"] = *effort;
@@ -256,7 +253,7 @@ OrderedJson ReadStyle(Fields* fields, ResponsesCall* call, Request* request) {
     ReadFlatFormat(&text, "text.", request);
     if (request->grammar.kind != Grammar::Kind::kNone) call->call.grammar_field = "text.format";
     if (const OrderedJson* format = text.Object("format")) call->shown["text"]["format"] = *format;
-    if (const auto verbosity = text.String("verbosity", kResponseNameBytesMax)) {
+    if (const auto verbosity = text.String("verbosity", kNameBytesMax)) {
       kwargs["verbosity"] = *verbosity;
       call->shown["text"]["verbosity"] = *verbosity;
     }
@@ -310,7 +307,7 @@ ChatPrompt ReadPrompt(Fields* fields, const ResponseFinder& find, ResponsesCall*
   }
   ChatPrompt chat;
   chat.adapt_history = true;
-  const auto instructions = fields->String("instructions", kResponseTextBytesMax);
+  const auto instructions = fields->String("instructions", kTextBytesMax);
   call->shown["instructions"] = instructions ? OrderedJson(*instructions) : OrderedJson(nullptr);
   if (instructions && !instructions->empty()) {
     messages.insert(messages.begin(), OrderedJson{{"role", "system"}, {"content", *instructions}});
