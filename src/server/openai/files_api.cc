@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
+#include "server/fields.h"
 #include "server/http/errors.h"
 #include "server/http/multipart.h"
 #include "server/http/target.h"
