@@ -1,5 +1,5 @@
-"""Rules of tools/tidy about how far things reach: units of several folders that need each other,
-and the files that a sampling parameter stands in."""
+"""Rules of tools/tidy about how far things reach: units and folders that need each other, and the
+files that a sampling parameter stands in."""
 import os
 import re
 import sys
@@ -28,6 +28,22 @@ def check_cycles(tree, included_files, is_test):
             first = min(circle)
             tree.report(first, 1, "unit-cycle",
                         "needs " + ", ".join(sorted(circle - {first})) + ", and they need it")
+    check_folders(tree, needs)
+
+
+def check_folders(tree, needs):
+    """Folders have an order, also within a row of the table: none needs one that needs it. Below
+    src/backend the file that lists a device's kernels stands beside what they share."""
+    folders = {}
+    for unit, others in needs.items():
+        if not unit.startswith("src/backend/"):
+            folders.setdefault(os.path.dirname(unit), set()).update(map(os.path.dirname, others))
+    for circle in circles(folders):
+        first = min(circle)
+        back = next(f"{unit} needs {other}" for unit in sorted(needs) for other in sorted(needs[unit])
+                    if os.path.dirname(unit) == first and os.path.dirname(other) in circle - {first})
+        tree.report(first, 1, "folder-cycle",
+                    "needs " + ", ".join(sorted(circle - {first})) + f", and back; {back}")
 
 
 def circles(needs):

@@ -118,6 +118,10 @@ BROKEN = [
      {"src/files/room/a.cc": '#include "files/b.h"\n', "src/files/room/a.h": "#pragma once\n",
       "src/files/b.h": "#pragma once\n", "src/files/b.cc": '#include "files/room/a.h"\n'},
      "unit-cycle", "src/files/b"),
+    ("folders that need each other, by no circle of units",
+     {"src/files/room/a.cc": '#include "files/b.h"\n', "src/files/b.h": "#pragma once\n",
+      "src/files/c.cc": '#include "files/room/d.h"\n', "src/files/room/d.h": "#pragma once\n"},
+     "folder-cycle", "src/files"),
     ("a sampling parameter in too many files",
      {"include/sluice/sampling.h": "#pragma once\nstruct Sampling {\n  std::optional<double> min_p;\n};\n"}
      | {f"src/base/a{i}.cc": "int min_p;\n" for i in range(9)},

@@ -24,7 +24,7 @@
 #include "exec/step_timer.h"
 #include "files/model_files.h"
 #include "kvstore/kv_store.h"
-#include "model/eagle_head.h"
+#include "model/eagle/eagle_head.h"
 #include "model/model.h"
 #include "ops/place_tokens.h"
 #include "sample/sampler.h"

@@ -19,7 +19,7 @@
 #include "exec/executor.h"
 #include "exec/memory_plan.h"
 #include "files/model_files.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 #include "ops/queued_device_fixture.h"
 
 namespace sluice::exec {

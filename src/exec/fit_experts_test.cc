@@ -9,7 +9,7 @@
 #include "base/str_cat.h"
 #include "exec/experts_on.h"
 #include "exec/local_runner.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 
 namespace sluice::exec {
 namespace {

@@ -11,7 +11,7 @@
 #include "exec/kv_dtype.h"
 #include "exec/open_device.h"
 #include "exec/open_runner.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 #include "weights/place.h"
 
 namespace sluice::exec {

@@ -8,7 +8,7 @@
 #include "exec/layer_view.h"
 #include "exec/make_proposer.h"
 #include "exec/memory_plan.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 #include "ops/attention.h"
 #include "sluice/limits.h"
 

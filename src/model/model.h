@@ -43,7 +43,7 @@ struct ModelOptions {
   std::vector<ops::BindRecord>* records = nullptr;  // --explain-kernels; may be null
 };
 
-// What a model is built from; filled by LoadModel (load_model.h).
+// What a model is built from; filled by LoadModel (load/load_model.h).
 struct ModelParts {
   files::ModelConfig config;
   ModelOptions options;  // max_model_len resolved

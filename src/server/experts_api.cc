@@ -4,8 +4,8 @@
 #include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/fields.h"
 #include "server/http/target.h"
+#include "server/shared/fields.h"
 
 namespace sluice::server {
 namespace {}  // namespace

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/str_cat.h"
-#include "server/answer.h"
 #include "server/http/errors.h"
+#include "server/shared/answer.h"
 
 namespace sluice::server {
 namespace {

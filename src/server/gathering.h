@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "server/activity_log.h"
-#include "server/deadlines.h"
 #include "server/http/errors.h"
 #include "server/http/http.h"
+#include "server/shared/deadlines.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "server/activity_log.h"
-#include "server/answer.h"
-#include "server/api_call.h"
-#include "server/deadlines.h"
 #include "server/http/http.h"
 #include "server/running_answers.h"
+#include "server/shared/answer.h"
+#include "server/shared/api_call.h"
+#include "server/shared/deadlines.h"
 
 namespace sluice::server {
 

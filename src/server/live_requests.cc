@@ -9,7 +9,7 @@
 #include "base/str_cat.h"
 #include "server/http/errors.h"
 #include "server/http/sse.h"
-#include "server/key_share.h"
+#include "server/shared/key_share.h"
 
 namespace sluice::server {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "server/deadlines.h"
 #include "server/http/http.h"
+#include "server/shared/deadlines.h"
 
 namespace sluice::server {
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/str_cat.h"
-#include "server/fields.h"
 #include "server/http/target.h"
+#include "server/shared/fields.h"
 
 namespace sluice::server {
 namespace {

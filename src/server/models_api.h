@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "server/models.h"
+#include "server/shared/models.h"
 
 namespace sluice::server {
 

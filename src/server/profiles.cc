@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "server/fields.h"
 #include "server/http/errors.h"
+#include "server/shared/fields.h"
 
 namespace sluice::server {
 namespace {

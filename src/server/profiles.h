@@ -8,9 +8,9 @@
 #include <string_view>
 #include <thread>
 
-#include "server/api_call.h"
 #include "server/http/http.h"
-#include "server/models.h"
+#include "server/shared/api_call.h"
+#include "server/shared/models.h"
 
 namespace sluice::server {
 

@@ -12,21 +12,21 @@
 #include <vector>
 
 #include "server/activity_log.h"
-#include "server/api_call.h"
 #include "server/api_keys.h"
-#include "server/deadlines.h"
 #include "server/gathering.h"
 #include "server/generation.h"
 #include "server/http/http.h"
 #include "server/live_requests.h"
-#include "server/models.h"
 #include "server/openai/batches_api.h"
 #include "server/openai/files_api.h"
 #include "server/openai/response_store.h"
 #include "server/profiles.h"
 #include "server/request_log.h"
-#include "server/resumable_streams.h"
 #include "server/running_answers.h"
+#include "server/shared/api_call.h"
+#include "server/shared/deadlines.h"
+#include "server/shared/models.h"
+#include "server/shared/resumable_streams.h"
 #include "server/timelines.h"
 
 namespace sluice::server {

@@ -13,7 +13,7 @@
 #include "server/models_api.h"
 #include "server/ollama/ollama_api.h"
 #include "server/openai/text_api.h"
-#include "server/pages.h"
+#include "server/openapi/openapi.h"
 #include "server/routes.h"
 #include "server/web_files.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/fields.h"
+#include "server/shared/fields.h"
 
 namespace sluice::server {
 namespace {

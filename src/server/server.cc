@@ -13,8 +13,8 @@
 #include "server/http/host_policy.h"
 #include "server/http/http.h"
 #include "server/http/origin_policy.h"
-#include "server/models.h"
 #include "server/routes.h"
+#include "server/shared/models.h"
 
 namespace sluice {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "device/resolver.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 
 namespace sluice::golden {
 

@@ -11,7 +11,7 @@
 #include "device/backend.h"
 #include "files/eagle_files.h"
 #include "files/model_files.h"
-#include "model/eagle_head.h"
+#include "model/eagle/eagle_head.h"
 #include "model/model.h"
 
 namespace sluice::golden {

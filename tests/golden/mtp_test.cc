@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "base/source_dir_fixture.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 #include "model_runner.h"
 
 namespace sluice::golden {

@@ -16,7 +16,7 @@ bool BlocksAdd(const files::ModelConfig& config);
 // With `mtp_heads` also those of so many of mtp_head.h, as of layers behind the last.
 std::vector<weights::ParamSpec> DecoderParams(const files::ModelConfig& config, int mtp_heads);
 
-// The parameters of a head of EAGLE's form, as model/eagle_head.h runs it.
+// The parameters of a head of EAGLE's form, as model/eagle/eagle_head.h runs it.
 std::vector<weights::ParamSpec> EagleParams(const files::EagleConfig& config);
 
 }  // namespace sluice::model::layers

@@ -10,7 +10,7 @@
 #include "base/str_cat.h"
 #include "files/architectures.h"
 #include "files/synthetic_model.h"
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 #include "model/test_model_configs.h"
 
 namespace sluice::model {

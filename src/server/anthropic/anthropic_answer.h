@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/answer.h"
+#include "server/shared/answer.h"
 
 namespace sluice::server {
 

@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
 #include "server/anthropic/anthropic_tools.h"
-#include "server/api_call.h"
-#include "server/constraint_fields.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/api_call.h"
+#include "server/shared/constraint_fields.h"
 
 namespace sluice::server {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/accepted_fields.h"
-#include "server/api_call.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 namespace {

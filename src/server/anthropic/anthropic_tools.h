@@ -1,7 +1,7 @@
 // The tools of a body of Anthropic's /v1/messages. Pure functions.
 #pragma once
 
-#include "server/fields.h"
+#include "server/shared/fields.h"
 #include "sluice/request.h"
 
 namespace sluice::server {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
+#include "server/shared/accepted_fields.h"
 
 namespace sluice::server {
 namespace {

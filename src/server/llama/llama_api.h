@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

@@ -12,9 +12,9 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/accepted_fields.h"
-#include "server/constraint_fields.h"
-#include "server/models.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/constraint_fields.h"
+#include "server/shared/models.h"
 
 namespace sluice::server {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "server/api_call.h"
-#include "server/models.h"
 #include "server/openai/embedding_api.h"
+#include "server/shared/api_call.h"
+#include "server/shared/models.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

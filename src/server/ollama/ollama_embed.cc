@@ -1,8 +1,8 @@
 // The body of Ollama's /api/embed, and its answer.
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
 #include "server/ollama/ollama_answer.h"
 #include "server/ollama/ollama_api.h"
+#include "server/shared/accepted_fields.h"
 
 namespace sluice::server {
 namespace {

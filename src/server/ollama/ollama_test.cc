@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str_cat.h"
-#include "server/pages.h"
+#include "server/openapi/openapi.h"
 #include "server/routes_fixture.h"
 
 namespace sluice::server {

@@ -10,11 +10,11 @@
 
 #include "base/clock.h"
 #include "base/str_cat.h"
-#include "server/api_call.h"
-#include "server/fields.h"
 #include "server/http/errors.h"
 #include "server/http/request_id.h"
-#include "server/owned_store.h"
+#include "server/shared/api_call.h"
+#include "server/shared/fields.h"
+#include "server/shared/owned_store.h"
 
 namespace sluice::server {
 namespace {

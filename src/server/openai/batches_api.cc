@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/fields.h"
 #include "server/http/errors.h"
-#include "server/key_share.h"
 #include "server/openai/list_page.h"
+#include "server/shared/fields.h"
+#include "server/shared/key_share.h"
 
 namespace sluice::server {
 namespace {

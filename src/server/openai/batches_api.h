@@ -15,7 +15,7 @@
 #include "server/http/http.h"
 #include "server/openai/batch_lines.h"
 #include "server/openai/files_api.h"
-#include "server/owned_store.h"
+#include "server/shared/owned_store.h"
 #include "sluice/status.h"
 
 namespace sluice::server {

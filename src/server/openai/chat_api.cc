@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
-#include "server/api_call.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 namespace {

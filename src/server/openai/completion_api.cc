@@ -1,6 +1,6 @@
 // The body of /v1/completions: prompts in four forms, echo and log-probs, then the shared fields.
 #include "base/str_cat.h"
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
 #include "server/openai/responses_api.h"
+#include "server/shared/accepted_fields.h"
 
 namespace sluice::server {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "server/answer.h"
-#include "server/api_call.h"
+#include "server/shared/answer.h"
+#include "server/shared/api_call.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/str_cat.h"
-#include "server/pages.h"
+#include "server/openapi/openapi.h"
 #include "server/routes_fixture.h"
 
 namespace sluice::server {

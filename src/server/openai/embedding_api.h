@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

@@ -6,11 +6,11 @@
 #include "base/clock.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/fields.h"
 #include "server/http/errors.h"
 #include "server/http/multipart.h"
 #include "server/http/target.h"
 #include "server/openai/list_page.h"
+#include "server/shared/fields.h"
 
 namespace sluice::server {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "server/http/http.h"
-#include "server/owned_store.h"
+#include "server/shared/owned_store.h"
 
 namespace sluice::server {
 

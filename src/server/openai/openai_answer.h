@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/answer.h"
+#include "server/shared/answer.h"
 
 namespace sluice::server {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

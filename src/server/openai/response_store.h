@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/owned_store.h"
+#include "server/shared/owned_store.h"
 
 namespace sluice::server {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "server/answer.h"
 #include "server/openai/response_store.h"
 #include "server/openai/responses_api.h"
+#include "server/shared/answer.h"
 
 namespace sluice::server {
 

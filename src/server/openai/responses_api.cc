@@ -4,8 +4,8 @@
 
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/accepted_fields.h"
-#include "server/constraint_fields.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/constraint_fields.h"
 
 namespace sluice::server {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "server/api_call.h"
 #include "server/openai/response_store.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 

@@ -1,8 +1,8 @@
 #include "server/openai/text_api.h"
 
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
 #include "server/openai/logprobs.h"
+#include "server/shared/accepted_fields.h"
 
 namespace sluice::server {
 namespace {

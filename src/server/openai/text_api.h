@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

@@ -4,14 +4,14 @@
 
 #include "base/check.h"
 #include "base/str_cat.h"
-#include "server/accepted_fields.h"
-#include "server/api_call.h"
 #include "server/openai/decisions_api.h"
 #include "server/openai/embedding_api.h"
 #include "server/openai/rank_api.h"
+#include "server/openapi/openapi.h"
 #include "server/openapi/openapi_parts.h"
-#include "server/pages.h"
-#include "server/resumable_streams.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/api_call.h"
+#include "server/shared/resumable_streams.h"
 
 namespace sluice::server {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/str_cat.h"
 #include "server/llama/llama_api.h"
-#include "server/pages.h"
+#include "server/openapi/openapi.h"
 #include "server/routes_fixture.h"
 
 namespace sluice::server {

@@ -1,4 +1,4 @@
-#include "model/load_model.h"
+#include "model/load/load_model.h"
 
 #include <algorithm>
 

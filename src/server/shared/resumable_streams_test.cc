@@ -1,5 +1,5 @@
 // Clients that lose a stream and come back to it.
-#include "server/resumable_streams.h"
+#include "server/shared/resumable_streams.h"
 
 #include <gtest/gtest.h>
 

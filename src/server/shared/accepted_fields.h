@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "server/fields.h"
+#include "server/shared/fields.h"
 
 namespace sluice::server {
 

@@ -5,11 +5,11 @@
 
 #include "base/check.h"
 #include "base/fuzz_target.h"
-#include "server/api_call.h"
 #include "server/http/errors.h"
 #include "server/llama/llama_api.h"
 #include "server/ollama/ollama_api.h"
 #include "server/openai/responses_api.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/eagle_head.h"
+#include "model/eagle/eagle_head.h"
 
 #include <string>
 #include <utility>

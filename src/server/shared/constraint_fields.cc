@@ -1,4 +1,4 @@
-#include "server/constraint_fields.h"
+#include "server/shared/constraint_fields.h"
 
 #include <optional>
 #include <span>

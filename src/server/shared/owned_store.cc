@@ -1,4 +1,4 @@
-#include "server/owned_store.h"
+#include "server/shared/owned_store.h"
 
 #include <openssl/rand.h>
 

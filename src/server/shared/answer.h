@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "server/api_call.h"
 #include "server/http/reply_bytes.h"
+#include "server/shared/api_call.h"
 #include "sluice/engine.h"
 
 namespace sluice::server {

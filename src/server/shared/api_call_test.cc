@@ -1,5 +1,5 @@
 // Bodies of the two endpoints: every wrong one is refused with its status and the field's name.
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 
 #include <gtest/gtest.h>
 

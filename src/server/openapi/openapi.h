@@ -1,4 +1,4 @@
-// The documents that the server makes of what it knows. Pure functions.
+// What the server says of its own API. A pure function.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/fields.h"
+#include "server/shared/fields.h"
 #include "sluice/request.h"
 
 namespace sluice::server {

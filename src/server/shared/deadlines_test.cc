@@ -1,4 +1,4 @@
-#include "server/deadlines.h"
+#include "server/shared/deadlines.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/models.h"
+#include "server/shared/models.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,11 +1,11 @@
 // What clients of other servers send is taken, and the document says so.
-#include "server/accepted_fields.h"
+#include "server/shared/accepted_fields.h"
 
 #include <gtest/gtest.h>
 
 #include "base/str_cat.h"
-#include "server/api_call.h"
-#include "server/pages.h"
+#include "server/openapi/openapi.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 namespace {

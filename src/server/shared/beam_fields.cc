@@ -3,7 +3,7 @@
 
 #include "base/check_range.h"
 #include "base/str_cat.h"
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 
 namespace sluice::server {
 namespace {

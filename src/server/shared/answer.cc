@@ -1,4 +1,4 @@
-#include "server/answer.h"
+#include "server/shared/answer.h"
 
 #include <algorithm>
 

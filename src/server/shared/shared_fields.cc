@@ -6,11 +6,11 @@
 #include "base/check_range.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/accepted_fields.h"
-#include "server/api_call.h"
-#include "server/constraint_fields.h"
-#include "server/models.h"
-#include "server/resumable_streams.h"
+#include "server/shared/accepted_fields.h"
+#include "server/shared/api_call.h"
+#include "server/shared/constraint_fields.h"
+#include "server/shared/models.h"
+#include "server/shared/resumable_streams.h"
 
 namespace sluice::server {
 namespace {

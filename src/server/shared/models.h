@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 #include "sluice/server.h"
 
 namespace sluice::server {

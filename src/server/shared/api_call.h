@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/fields.h"
 #include "server/http/errors.h"
+#include "server/shared/fields.h"
 #include "sluice/engine.h"
 #include "sluice/limits.h"
 

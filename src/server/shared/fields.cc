@@ -1,4 +1,4 @@
-#include "server/fields.h"
+#include "server/shared/fields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "base/check_range.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
-#include "server/api_call.h"
+#include "server/shared/api_call.h"
 #include "sluice/limits.h"
 
 namespace sluice::server {

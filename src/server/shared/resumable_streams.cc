@@ -1,4 +1,4 @@
-#include "server/resumable_streams.h"
+#include "server/shared/resumable_streams.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +15,8 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "server/http/errors.h"
-#include "server/key_share.h"
-#include "server/owned_store.h"
+#include "server/shared/key_share.h"
+#include "server/shared/owned_store.h"
 
 namespace sluice::server {
 

@@ -1,6 +1,6 @@
 // EagleHead: what a head of DFlash's form does, whose blocks see what stands before them as K and V
 // of what the model gave.
-#include "model/eagle_head.h"
+#include "model/eagle/eagle_head.h"
 
 namespace sluice::model {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "server/deadlines.h"
 #include "server/http/http.h"
+#include "server/shared/deadlines.h"
 #include "sluice/status.h"
 
 namespace sluice::server {

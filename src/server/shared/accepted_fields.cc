@@ -1,4 +1,4 @@
-#include "server/accepted_fields.h"
+#include "server/shared/accepted_fields.h"
 
 #include <algorithm>
 
