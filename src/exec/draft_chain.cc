@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "device/alignment.h"
+#include "exec/carver.h"
 #include "ops/attention.h"
 #include "ops/sample_row.h"
 #include "sluice/sampling.h"
@@ -32,54 +32,42 @@ size_t DraftChain::Carve(const device::View& view, const Sizes& sizes, Buffers* 
   // Tokens of a pass, and rows of logits that are looked at together.
   const int64_t tokens = sequences * std::max({1, block, tree.beams});
   const int64_t rows = sequences * std::max(1, tree.beams);
-  size_t used = 0;
-  const auto take = [&](ops::Tensor* to, DType dtype, std::initializer_list<int64_t> dims) {
-    int64_t count = 1;
-    for (const int64_t dim : dims) count *= dim;
-    const size_t at = used;
-    used += device::AlignUp(RowBytes(dtype, static_cast<size_t>(count)));
-    if (view.data == nullptr) return;
-    device::View part = view;
-    part.data += at;
-    part.bytes -= at;
-    *to = ops::Dense(part, dtype, dims);
-  };
+  Carver carver(view);
   for (ops::Tensor* ints : {&buffers->ids, &buffers->rows, &buffers->first, &buffers->context})
-    take(ints, DType::kI32, {sequences});
+    *ints = carver.Take({sequences});
   for (ops::Tensor* ints : {&buffers->every_row, &buffers->positions, &buffers->kv_slots})
-    take(ints, DType::kI32, {tokens});
-  take(&buffers->zeros, DType::kI32, {sequences + 1});
-  take(&buffers->block_table, DType::kI32, {sequences, table_width});
-  take(&buffers->sample_rows, DType::kU8, {rows, int64_t{sizeof(ops::SampleRow)}});
-  take(&buffers->outputs, DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
-  take(&buffers->top_ids, DType::kI32, {rows, 1 + tree.children});
-  take(&buffers->top_logprobs, DType::kF32, {rows, 1 + tree.children});
+    *ints = carver.Take({tokens});
+  buffers->zeros = carver.Take({sequences + 1});
+  buffers->block_table = carver.Take({sequences, table_width});
+  buffers->sample_rows = carver.Take({rows, int64_t{sizeof(ops::SampleRow)}}, DType::kU8);
+  buffers->outputs = carver.Take({rows, int64_t{sizeof(ops::SampleOutput)}}, DType::kU8);
+  buffers->top_ids = carver.Take({rows, 1 + tree.children});
+  buffers->top_logprobs = carver.Take({rows, 1 + tree.children}, DType::kF32);
   if (tree.beams > 0) {
     for (ops::Tensor* of_step :
          {&buffers->order, &buffers->followed_ids, &buffers->followed_places})
-      take(of_step, DType::kI32, {step_tokens});
-    take(&buffers->nodes, DType::kI32,
-         {sequences, tree.Nodes(tree_depths), ops::GrowTrees::kNodeNumbers});
-    take(&buffers->beam_starts, DType::kI32, {sequences + 1});
-    take(&buffers->beam_ids, DType::kI32, {rows});
-    take(&buffers->beam_order, DType::kI32, {rows});
+      *of_step = carver.Take({step_tokens});
+    buffers->nodes =
+        carver.Take({sequences, tree.Nodes(tree_depths), ops::GrowTrees::kNodeNumbers});
+    buffers->beam_starts = carver.Take({sequences + 1});
+    buffers->beam_ids = carver.Take({rows});
+    buffers->beam_order = carver.Take({rows});
     for (int turn = 0; turn < 2; ++turn) {
-      take(&buffers->beams[turn], DType::kI32,
-           {sequences, tree.beams, ops::GrowTrees::kBeamNumbers});
-      take(&buffers->paths[turn], DType::kI32, {rows, ops::kPathNumbers});
+      buffers->beams[turn] = carver.Take({sequences, tree.beams, ops::GrowTrees::kBeamNumbers});
+      buffers->paths[turn] = carver.Take({rows, ops::kPathNumbers});
     }
   }
-  if (target_ids > 0) take(&buffers->target_ids, DType::kI32, {static_cast<int64_t>(target_ids)});
+  if (target_ids > 0) buffers->target_ids = carver.Take({static_cast<int64_t>(target_ids)});
   if (block > 0) {
-    take(&buffers->masks, DType::kI32, {tokens});
-    take(&buffers->starts, DType::kI32, {block, sequences + 1});
-    take(&buffers->block_logits, DType::kF32, {tokens, guesses});
-    if (drawn > 0) take(&buffers->picks, DType::kI32, {int64_t{block} * block, sequences});
+    buffers->masks = carver.Take({tokens});
+    buffers->starts = carver.Take({block, sequences + 1});
+    buffers->block_logits = carver.Take({tokens, guesses}, DType::kF32);
+    if (drawn > 0) buffers->picks = carver.Take({int64_t{block} * block, sequences});
   }
-  if (drawn == 0) return used;
-  take(&buffers->drawn, DType::kF32, {drawn * sequences, guesses});
-  if (target_ids > 0) take(&buffers->guess_of, DType::kI32, {vocab});
-  return used;
+  if (drawn == 0) return carver.used();
+  buffers->drawn = carver.Take({drawn * sequences, guesses}, DType::kF32);
+  if (target_ids > 0) buffers->guess_of = carver.Take({vocab});
+  return carver.used();
 }
 
 size_t DraftChain::DeviceBytes(const Sizes& sizes) {
@@ -289,14 +277,7 @@ Status DraftChain::KeepBlock(device::Stream& stream, const StepInputs& given, in
   for (int i = before == 0 ? 1 : 0; i < tokens; ++i) {
     const int number = before + i;
     ops::Tensor taken = all;
-    if (trees()) {
-      taken.data += i * all.strides[0] * static_cast<int64_t>(sizeof(float));
-      taken.strides[0] = tokens * all.strides[0];
-      taken.dims[0] = drafts;
-      SLUICE_RETURN_IF_ERROR(TakeNodes(stream, given, taken, drafts, number, /*moved=*/0));
-      continue;
-    }
-    if (shared_.drawn > 0) {
+    if (shared_.drawn > 0 && !trees()) {
       // What they are drawn from stays, guess by guess.
       taken = logits(drafts, number);
       const int64_t pick = int64_t{tokens - 1} * shared_.block + i;
@@ -307,7 +288,8 @@ Status DraftChain::KeepBlock(device::Stream& stream, const StepInputs& given, in
       taken.strides[0] = tokens * all.strides[0];
       taken.dims[0] = drafts;
     }
-    SLUICE_RETURN_IF_ERROR(Take(stream, given, taken, drafts, number, /*moved=*/0));
+    SLUICE_RETURN_IF_ERROR(trees() ? TakeNodes(stream, given, taken, drafts, number, /*moved=*/0)
+                                   : Take(stream, given, taken, drafts, number, /*moved=*/0));
   }
   return OkStatus();
 }

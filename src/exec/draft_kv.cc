@@ -1,6 +1,7 @@
 #include "exec/draft_kv.h"
 
 #include "device/alignment.h"
+#include "exec/carver.h"
 #include "exec/layer_view.h"
 #include "ops/attention.h"
 
@@ -23,12 +24,9 @@ Result<std::unique_ptr<DraftKv>> DraftKv::Make(device::Device& device, kvstore::
   std::unique_ptr<DraftKv> kv(new DraftKv(store, followed));
   SLUICE_ASSIGN_OR_RETURN(kv->memory_, device.Allocate(DeviceBytes(kv->groups(), sequences),
                                                        device::MemoryKind::kDevice));
-  device::View view = kv->memory_.view();
-  for (size_t g = 0; g < kv->groups(); ++g, view.data += DraftPlanBytes(sequences)) {
-    view.bytes = DraftPlanBytes(sequences);
-    kv->attention_plans_.push_back(
-        ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(sequences)}));
-  }
+  Carver carver(kv->memory_.view());
+  for (size_t g = 0; g < kv->groups(); ++g)
+    kv->attention_plans_.push_back(carver.Take({ops::AttentionPlanNumbers(sequences)}));
   for (int layer = 0; layer < store.layer_count(); ++layer)
     kv->kv_.push_back(LayerView(store, layer));
   return kv;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "device/part.h"
 #include "device/staging.h"
 
 namespace sluice::exec {
@@ -212,12 +213,10 @@ Status Executor::WriteBucket(Flight* flight, device::View* source) {
   flight->misfit = sampler_->FitsFixed(flight->rows, bucket.edits);
   WriteRows(flight, bucket);
   if (edits == 0 || edits > bucket.edits) return OkStatus();
-  device::CopyItem item{parameters_.view(), flight->batch.host.view()};
-  item.source.data += bucket.bytes;
-  item.source.bytes =
+  const size_t bytes =
       sample::Sampler::FixedBytes(rows, edits) - sample::Sampler::FixedBytes(rows, 0);
-  item.destination.data += bucket.bytes;
-  item.destination.bytes = item.source.bytes;
+  const device::CopyItem item{device::Part(parameters_.view(), bucket.bytes, bytes),
+                              device::Part(flight->batch.host.view(), bucket.bytes, bytes)};
   return device_.Copy(*stream_, {&item, 1});
 }
 
@@ -380,10 +379,8 @@ Status Executor::Sample(Flight* flight, const batch::MaskSet& masks) {
 }
 
 device::View Executor::LogitsRow(int32_t row) const {
-  device::View view = logits_.view();
-  view.bytes = static_cast<size_t>(model_.vocab_size()) * sizeof(float);
-  view.data += static_cast<size_t>(row) * view.bytes;
-  return view;
+  const size_t bytes = static_cast<size_t>(model_.vocab_size()) * sizeof(float);
+  return device::Part(logits_.view(), static_cast<size_t>(row) * bytes, bytes);
 }
 
 // Behind the model on the stream, so that they are there when it is done.
@@ -399,11 +396,8 @@ Status Executor::FetchLogits(Flight* flight, std::span<const int32_t> rows) {
     }
     std::vector<device::CopyItem> copies;
     for (size_t i = 0; i < rows.size(); ++i) {
-      device::CopyItem& copy = copies.emplace_back();
-      copy.source = LogitsRow(rows[i]);
-      copy.destination = flight->row_logits.view();
-      copy.destination.data += i * bytes;
-      copy.destination.bytes = bytes;
+      copies.push_back(
+          {device::Part(flight->row_logits.view(), i * bytes, bytes), LogitsRow(rows[i])});
     }
     SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, copies));
     return stream_->Record(*flight->modelled);
@@ -430,12 +424,11 @@ Status Executor::ReplaceLogits(Flight* flight, const batch::MaskSet& masks) {
   if (!apart && !masks.replaced.empty()) SLUICE_RETURN_IF_ERROR(flight->modelled->Synchronize());
   std::vector<device::CopyItem> copies;
   for (size_t i = 0; i < masks.replaced.size(); ++i) {
-    device::View to = LogitsRow(masks.replaced[i]);
+    const device::View to = LogitsRow(masks.replaced[i]);
     device::View staged = to;
     if (apart) {
-      staged = flight->row_logits.view();
-      staged.data += (flight->fetched.size() + i) * to.bytes;
-      staged.bytes = to.bytes;
+      staged = device::Part(flight->row_logits.view(), (flight->fetched.size() + i) * to.bytes,
+                            to.bytes);
       copies.push_back({to, staged});
     }
     std::memcpy(staged.data, masks.logits.data() + i * to.bytes / sizeof(float), to.bytes);

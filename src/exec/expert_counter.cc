@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/part.h"
 #include "device/staging.h"
 #include "exec/experts_on.h"
 
@@ -34,10 +35,9 @@ Result<std::unique_ptr<ExpertCounter>> ExpertCounter::Make(device::Device& devic
   SLUICE_ASSIGN_OR_RETURN(counter->staging_, device::AllocateStaging(device, bytes));
   counter->counts_ = ops::Dense(counter->memory_.view(), DType::kI32, {rows, config.experts.count});
   if (slots > 0) {
-    device::View behind = counter->memory_.view();
-    behind.data += counter->staged().size() * sizeof(uint32_t);
-    behind.bytes -= counter->staged().size() * sizeof(uint32_t);
-    counter->slot_counts_ = ops::Dense(behind, DType::kI32, {rows, slots});
+    counter->slot_counts_ = ops::Dense(
+        device::Behind(counter->memory_.view(), counter->staged().size() * sizeof(uint32_t)),
+        DType::kI32, {rows, slots});
   }
   return counter;
 }

@@ -5,6 +5,7 @@
 
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
+#include "device/part.h"
 #include "device/staging.h"
 #include "exec/experts_on.h"
 #include "files/architectures.h"
@@ -131,14 +132,10 @@ Status ExpertMover::SendMaps(device::Stream& stream) {
   for (int layer = 0; layer < map.layers(); ++layer) {
     uint64_t& sent = sent_[static_cast<size_t>(layer)];
     if (sent == map.version(layer)) continue;
-    device::CopyItem& item = items.emplace_back();
-    const size_t at = static_cast<size_t>(layer) * row * sizeof(int32_t);
-    item.destination = map_memory_.view();
-    item.source = staging_.view();
-    item.destination.data += at;
-    item.source.data += at;
-    item.destination.bytes = item.source.bytes = row * sizeof(int32_t);
-    map.Write(layer, {reinterpret_cast<int32_t*>(item.source.data), row});
+    const size_t bytes = row * sizeof(int32_t), at = static_cast<size_t>(layer) * bytes;
+    const device::View source = device::Part(staging_.view(), at, bytes);
+    items.push_back({device::Part(map_memory_.view(), at, bytes), source});
+    map.Write(layer, {reinterpret_cast<int32_t*>(source.data), row});
     sent = map.version(layer);
   }
   return items.empty() ? OkStatus() : device_.Copy(stream, items);

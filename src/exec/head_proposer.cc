@@ -3,40 +3,33 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "device/alignment.h"
+#include "exec/carver.h"
 
 namespace sluice::exec {
 
 size_t HeadProposer::Carve(const device::View& view, int64_t width, const Sizes& sizes,
                            Buffers* buffers) {
-  size_t used = 0;
-  const auto take = [&](ops::Tensor Buffers::*to, DType of, std::initializer_list<int64_t> dims) {
-    int64_t count = 1;
-    for (const int64_t dim : dims) count *= dim;
-    device::View part = view;
-    part.data += used;
-    part.bytes -= used;
-    used += device::AlignUp(RowBytes(of, static_cast<size_t>(count)));
-    if (view.data != nullptr) buffers->*to = ops::Dense(part, of, dims);
-  };
-  take(&Buffers::ids, DType::kI32, {sizes.tokens});
-  take(&Buffers::hidden, sizes.dtype, {sizes.sequences * std::max(1, sizes.tree.beams), width});
-  if (sizes.tree.beams > 0) {
-    take(&Buffers::before, sizes.dtype, {sizes.sequences * sizes.tree.beams, width});
-    take(&Buffers::followed, sizes.read, {sizes.tokens, sizes.read_width});
+  Carver carver(view);
+  const int64_t beams = sizes.sequences * sizes.tree.beams;
+  buffers->ids = carver.Take({sizes.tokens});
+  buffers->hidden = carver.Take({std::max(sizes.sequences, beams), width}, sizes.dtype);
+  if (beams > 0) {
+    buffers->before = carver.Take({beams, width}, sizes.dtype);
+    buffers->followed = carver.Take({sizes.tokens, sizes.read_width}, sizes.read);
   }
-  if (sizes.heads == 1) return used;
-  take(&Buffers::more_ids, DType::kI32, {sizes.tokens});
-  take(&Buffers::every, sizes.dtype, {sizes.tokens, width});
-  take(&Buffers::more_every, sizes.dtype, {sizes.tokens, width});
-  return used;
+  if (sizes.heads == 1) return carver.used();
+  buffers->more_ids = carver.Take({sizes.tokens});
+  buffers->every = carver.Take({sizes.tokens, width}, sizes.dtype);
+  buffers->more_every = carver.Take({sizes.tokens, width}, sizes.dtype);
+  return carver.used();
 }
 
 size_t HeadProposer::DeviceBytes(const files::ModelConfig& config,
                                  const model::ModelOptions& options, const Sizes& sizes) {
   const int32_t width =
       batch::BlocksFor(model::Positions(config, options), options.kernel_block_tokens);
-  return Carve({}, config.hidden_size, sizes, nullptr) +
+  Buffers none;
+  return Carve({}, config.hidden_size, sizes, &none) +
          DraftChain::DeviceBytes({.sequences = sizes.sequences,
                                   .table_width = width,
                                   .guesses = sizes.target_ids > 0
@@ -65,7 +58,7 @@ Result<std::unique_ptr<HeadProposer>> HeadProposer::Make(device::Device& device,
         proposer->gather_step_,
         ops::Bind<ops::GatherRows>(table, {sizes.read, sizes.read_width}, records));
   }
-  const size_t bytes = Carve({}, width, sizes, nullptr);
+  const size_t bytes = Carve({}, width, sizes, &proposer->buffers_);
   SLUICE_ASSIGN_OR_RETURN(proposer->memory_, device.Allocate(bytes, device::MemoryKind::kDevice));
   Carve(proposer->memory_.view(), width, sizes, &proposer->buffers_);
   return proposer;

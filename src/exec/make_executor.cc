@@ -4,6 +4,8 @@
 #include <set>
 
 #include "device/alignment.h"
+#include "device/part.h"
+#include "exec/carver.h"
 #include "exec/executor.h"
 #include "exec/layer_view.h"
 #include "exec/make_proposer.h"
@@ -244,13 +246,9 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                           device.Allocate(LogitsBytes(model.config(), options), memory));
   const size_t plan_bytes = PlanBytes(max_num_seqs), groups = model.groups().size();
   SLUICE_ASSIGN_OR_RETURN(executor->plan_memory_, device.Allocate(groups * plan_bytes, memory));
-  for (size_t g = 0; g < groups; ++g) {
-    device::View view = executor->plan_memory_.view();
-    view.data += g * plan_bytes;
-    view.bytes = plan_bytes;
-    executor->attention_plans_.push_back(
-        ops::Dense(view, DType::kI32, {ops::AttentionPlanNumbers(max_num_seqs)}));
-  }
+  Carver plans(executor->plan_memory_.view());
+  for (size_t g = 0; g < groups; ++g)
+    executor->attention_plans_.push_back(plans.Take({ops::AttentionPlanNumbers(max_num_seqs)}));
   SLUICE_RETURN_IF_ERROR(executor->MakeTables(limits, wanted.bindings));
   for (int layer = 0; layer < store.layer_count(); ++layer) {
     executor->kv_.push_back(LayerView(store, layer));
@@ -295,12 +293,9 @@ Status Executor::MakeTables(const InputLimits& limits, std::vector<ops::BindReco
   SLUICE_ASSIGN_OR_RETURN(placed_, device_.Allocate(bytes.placed, memory));
   SLUICE_ASSIGN_OR_RETURN(table_memory_, device_.Allocate(bytes.tables, memory));
   SLUICE_ASSIGN_OR_RETURN(parameters_, device_.Allocate(bytes.parameters, memory));
-  device::View view = table_memory_.view();
+  Carver carver(table_memory_.view());
   for (const batch::KvGroup& group : groups) {
-    const int64_t width = batch::TableWidth(group, limits.positions);
-    tables_.push_back(ops::Dense(view, DType::kI32, {limits.slots, width}));
-    view.data += TableBytes(limits.slots, width);
-    view.bytes -= TableBytes(limits.slots, width);
+    tables_.push_back(carver.Take({limits.slots, batch::TableWidth(group, limits.positions)}));
     SLUICE_ASSIGN_OR_RETURN(
         place_.emplace_back(),
         ops::Bind<ops::PlaceTokens>(device_.ops(), PlacingOf(group, limits.trees), records));
@@ -339,9 +334,7 @@ size_t Executor::Carve(const device::View& given, const InputShape& shape, Input
 size_t Executor::CarveStaged(const InputShape& shape, Inputs* inputs) const {
   const size_t bytes = Carve(parameters_.view(), shape, inputs);
   inputs->edits = EditsOf(shape.rows);
-  inputs->sampling = parameters_.view();
-  inputs->sampling.data += bytes;
-  inputs->sampling.bytes = SamplingBytes(shape.rows);
+  inputs->sampling = device::Part(parameters_.view(), bytes, SamplingBytes(shape.rows));
   return bytes;
 }
 

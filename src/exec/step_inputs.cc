@@ -1,37 +1,10 @@
 #include "exec/step_inputs.h"
 
-#include "base/check.h"
-#include "device/alignment.h"
+#include "exec/carver.h"
 #include "ops/attention.h"
 #include "ops/sample_row.h"
 
 namespace sluice::exec {
-namespace {
-
-// Hands out arrays of a buffer, in order, each aligned to device::kAlignment.
-class Carver {
- public:
-  explicit Carver(const device::View& view) : view_(view) {}
-  ops::Tensor Take(std::initializer_list<int64_t> dims, DType dtype = DType::kI32) {
-    int64_t count = 1;
-    for (const int64_t dim : dims) count *= dim;
-    device::View part = view_;
-    part.bytes = RowBytes(dtype, static_cast<size_t>(count));
-    const size_t at = used_;
-    used_ += device::AlignUp(part.bytes);
-    if (view_.data == nullptr) return {};
-    part.data += at;
-    CHECK(used_ <= view_.bytes, "inputs take ", used_, " of ", view_.bytes, " bytes");
-    return ops::Dense(part, dtype, dims);
-  }
-  size_t used() const { return used_; }
-
- private:
-  device::View view_;
-  size_t used_ = 0;
-};
-
-}  // namespace
 
 size_t CarveInputs(const device::View& view, const InputShape& shape, StepInputs* inputs) {
   Carver carver(view);

@@ -1,6 +1,7 @@
 #include "kvstore/kv_store.h"
 
 #include "base/check.h"
+#include "device/part.h"
 
 namespace sluice::kvstore {
 namespace {
@@ -39,13 +40,6 @@ size_t LayerBytes(const batch::KvGroup& group) {
   return HalfBytes(group, group.k_head_dim).sum() + HalfBytes(group, group.v_head_dim).sum();
 }
 
-device::View Part(const device::View& view, size_t offset, size_t bytes) {
-  device::View part = view;
-  part.data += offset;
-  part.bytes = bytes;
-  return part;
-}
-
 }  // namespace
 
 size_t BlockBytes(const batch::KvGroup& group) {
@@ -82,7 +76,7 @@ Result<std::unique_ptr<KvStore>> KvStore::Make(device::Device& device,
                                  {&layer.v, v.data},
                                  {&layer.v_scale, v.scales}}) {
         if (bytes == 0) continue;
-        *view = Part(pool.view(), offset, last + bytes);
+        *view = device::Part(pool.view(), offset, last + bytes);
         offset += bytes;
       }
     }
@@ -104,7 +98,7 @@ size_t KvStore::bytes() const {
 
 void KvStore::GiveBack(int32_t group, int32_t first, int32_t count) {
   const size_t bytes = BlockBytes(groups_[group]);
-  device_.GiveBack(Part(pools_[group].view(), first * bytes, count * bytes));
+  device_.GiveBack(device::Part(pools_[group].view(), first * bytes, count * bytes));
 }
 
 Status KvStore::Copy(device::Stream& stream, std::span<const batch::BlockCopy> copies) {
@@ -122,8 +116,8 @@ Status KvStore::Copy(device::Stream& stream, std::span<const batch::BlockCopy> c
     }
     const size_t bytes = BlockBytes(group);
     const device::View pool = pools_[copy.group].view();
-    items_.push_back(
-        {Part(pool, bytes * copy.destination, bytes), Part(pool, bytes * copy.source, bytes)});
+    items_.push_back({device::Part(pool, bytes * copy.destination, bytes),
+                      device::Part(pool, bytes * copy.source, bytes)});
   }
   return device_.Copy(stream, items_);
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "device/part.h"
 #include "ops/conformance_case.h"
 
 namespace sluice::ops {
@@ -42,12 +43,6 @@ std::byte GuardOf(int number, size_t array) {
   return turn % 2 == 0 ? std::byte{0xff} : std::byte{0x44};
 }
 
-device::View Part(device::View view, size_t begin, size_t bytes) {
-  view.data += begin;
-  view.bytes = bytes;
-  return view;
-}
-
 // Runs one call and brings `memory` to what the call left.
 template <class Op>
 Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation,
@@ -64,7 +59,7 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
   if (target.device == nullptr) return OkStatus();
   std::vector<device::CopyItem> items;
   for (size_t i = 0; i < memory.size(); ++i) {
-    const device::View from = Part(target.buffers[i].view(), 0, target.bytes[i]);
+    const device::View from = device::Part(target.buffers[i].view(), 0, target.bytes[i]);
     items.push_back({HostView(memory[i].bytes(), *target.device), from});
   }
   SLUICE_RETURN_IF_ERROR(target.device->Copy(*target.stream, items));
@@ -286,8 +281,8 @@ Result<Tensor> ConformanceTarget::Upload(const Array& array) {
                           device->Allocate(size + kGuardBytes, device::MemoryKind::kDevice));
   const std::vector<std::byte> guard(kGuardBytes, GuardOf(number, buffers.size()));
   const device::CopyItem items[] = {
-      {Part(buffer.view(), 0, size), HostView(array.bytes(), *device)},
-      {Part(buffer.view(), size, kGuardBytes), HostView(guard, *device)}};
+      {device::Part(buffer.view(), 0, size), HostView(array.bytes(), *device)},
+      {device::Part(buffer.view(), size, kGuardBytes), HostView(guard, *device)}};
   SLUICE_RETURN_IF_ERROR(device->Copy(*stream, items));
   buffers.push_back(std::move(buffer));
   bytes.push_back(size);
@@ -299,7 +294,7 @@ Status ConformanceTarget::CheckGuards() {
   std::vector<device::CopyItem> items;
   for (size_t i = 0; i < buffers.size(); ++i) {
     items.push_back({HostView(std::span(guards).subspan(i * kGuardBytes, kGuardBytes), *device),
-                     Part(buffers[i].view(), bytes[i], kGuardBytes)});
+                     device::Part(buffers[i].view(), bytes[i], kGuardBytes)});
   }
   SLUICE_RETURN_IF_ERROR(device->Copy(*stream, items));
   for (size_t at = 0; at < guards.size(); ++at) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "device/alignment.h"
+#include "device/part.h"
 #include "device/staging.h"
 
 namespace sluice::sample {
@@ -20,10 +21,8 @@ size_t BytesOf(const std::vector<T>& values) {
 // How many ints SetCounts takes for a row, and for a word.
 constexpr int64_t kRowInts = 3, kWordInts = 2;
 
-ops::Tensor Ints(device::View view, size_t offset, int64_t count, int64_t ints) {
-  view.data += offset;
-  view.bytes = static_cast<size_t>(count * ints) * sizeof(int32_t);
-  return ops::Dense(view, DType::kI32, {count, ints});
+ops::Tensor Ints(const device::View& view, size_t offset, int64_t count, int64_t ints) {
+  return ops::Dense(device::Behind(view, offset), DType::kI32, {count, ints});
 }
 
 size_t SetBytes(int64_t rows, int64_t words) {
@@ -102,9 +101,7 @@ Status DeviceCounts::Set(device::Stream& stream, Sets* sets) {
   std::memcpy(sets->staging_.data(), sets->rows_.data(), BytesOf(sets->rows_));
   if (words > 0)
     std::memcpy(sets->staging_.data() + words_at, sets->words_.data(), BytesOf(sets->words_));
-  device::View source = sets->staging_.view();
-  source.bytes = bytes;
-  const device::CopyItem item{inputs_.view(), source};
+  const device::CopyItem item{inputs_.view(), device::Part(sets->staging_.view(), 0, bytes)};
   SLUICE_RETURN_IF_ERROR(device_->Copy(stream, {&item, 1}));
   args.rows = Ints(inputs_.view(), 0, rows, kRowInts);
   args.words = Ints(inputs_.view(), words_at, words, kWordInts);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "batch/draft_tree.h"
 #include "device/alignment.h"
+#include "device/part.h"
 #include "device/staging.h"
 #include "ops/sampling_rules.h"
 #include "sluice/sampling.h"
@@ -18,6 +19,7 @@ using batch::LogitsRow;
 using batch::PlanEntry;
 using batch::RowPurpose;
 using device::AlignUp;
+using device::Part;
 
 namespace {
 
@@ -29,13 +31,6 @@ void CopyRowFields(const batch::SamplingParams& params, ops::SampleRow* row) {
 
 size_t RowsBytes(int64_t rows) { return static_cast<size_t>(rows) * sizeof(ops::SampleRow); }
 size_t EditsBytes(int64_t edits) { return static_cast<size_t>(edits) * sizeof(ops::LogitEdit); }
-
-device::View Part(const device::View& view, size_t offset, size_t bytes) {
-  device::View part = view;
-  part.data += offset;
-  part.bytes = bytes;
-  return part;
-}
 
 // The bytes of an array, as memory that the CPU's ops may read: a view says nothing of constness.
 template <class Array>
@@ -117,7 +112,7 @@ Result<std::unique_ptr<Sampler>> Sampler::Make(device::Device& device, const Opt
   const device::View known = sampler->known_.view();
   const size_t tokens_at = LengthBytes(options.slots);
   sampler->lengths_ = ops::Dense(Part(known, 0, tokens_at), DType::kI32, {options.slots});
-  sampler->tokens_ = ops::Dense(Part(known, tokens_at, known.bytes - tokens_at), DType::kI32,
+  sampler->tokens_ = ops::Dense(device::Behind(known, tokens_at), DType::kI32,
                                 {options.slots, batch::kKnownTokens});
   if (sampler->apart_) {
     SLUICE_ASSIGN_OR_RETURN(sampler->device_outputs_, device.Allocate(outputs, memory));
@@ -369,7 +364,7 @@ void Sampler::SetOutputs(const device::View& outputs, int64_t rows, int64_t dist
                          ops::Sample::Args* args) const {
   const OutputLayout layout = LayoutOf(rows, distribution_rows);
   const int64_t top = options_.top_logprobs_max + 1;
-  const auto from = [&](size_t offset) { return Part(outputs, offset, outputs.bytes - offset); };
+  const auto from = [&](size_t offset) { return device::Behind(outputs, offset); };
   args->outputs = ops::Dense(outputs, DType::kU8, {rows, int64_t{sizeof(ops::SampleOutput)}});
   args->top_ids = ops::Dense(from(layout.top_ids), DType::kI32, {rows, top});
   args->top_logprobs = ops::Dense(from(layout.top_logprobs), DType::kF32, {rows, top});

@@ -1,17 +1,15 @@
 #include "weights/expert_slots.h"
 
 #include "base/check.h"
+#include "device/part.h"
 
 namespace sluice::weights {
 
 device::View SlotMemory::Of(int slot, size_t begin, size_t count) const {
-  device::View view = part;
   const size_t at = static_cast<size_t>(slot) * slot_bytes + begin;
   CHECK(begin + count <= slot_bytes && at + count <= part.bytes, "bytes ", begin, " + ", count,
         " of slot ", slot);
-  view.data += at;
-  view.bytes = count;
-  return view;
+  return device::Part(part, at, count);
 }
 
 std::vector<SlotMemory> SlotMemoryOf(const Parameter& parameter) {

@@ -8,6 +8,7 @@
 #include "base/parse_bytes.h"
 #include "base/str_cat.h"
 #include "device/alignment.h"
+#include "device/part.h"
 #include "weights/fill.h"
 #include "weights/repack.h"
 #include "weights/staged_fill.h"
@@ -85,11 +86,8 @@ class Placer {
       arena_ = buffer.view();
       map_.memory_.push_back(std::move(buffer));
     }
-    device::View view = arena_;
-    view.bytes = bytes;
-    const size_t taken = std::min(device::AlignUp(bytes), arena_.bytes);
-    arena_.data += taken;
-    arena_.bytes -= taken;
+    const device::View view = device::Part(arena_, 0, bytes);
+    arena_ = device::Behind(arena_, std::min(device::AlignUp(bytes), arena_.bytes));
     bytes_left_ -= device::AlignUp(bytes);
     return view;
   }
@@ -126,10 +124,8 @@ class Placer {
                             ? ops::Dense(part.place, DType::kF32, {shape[0], shape[1]})
                             : ops::Dense(part.place, DType::kF32, {shape[0]});
     if (desc.x_scales != ops::ActivationScales::kTensor) return;
-    device::View last = part.place;
-    last.data += last.bytes - sizeof(float);
-    last.bytes = sizeof(float);
-    of->weight.x_scale = ops::Dense(last, DType::kF32, {1});
+    of->weight.x_scale =
+        ops::Dense(device::Behind(part.place, part.place.bytes - sizeof(float)), DType::kF32, {1});
   }
 
   Status FillInPlace() {

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "device/alignment.h"
+#include "device/part.h"
 #include "device/staging.h"
 
 namespace sluice::weights {
@@ -41,8 +42,7 @@ void AddPart(const PlannedParam& param, const PlannedPart& part, const StagedFil
     piece.destination.bytes = piece.slice.bytes();
     CHECK(piece.destination.bytes <= left.bytes, param.resolved.spec.name, ": rows ", begin, " to ",
           piece.slice.rows.end, " do not fit the part");
-    left.data += piece.destination.bytes;
-    left.bytes -= piece.destination.bytes;
+    left = device::Behind(left, piece.destination.bytes);
     begin = piece.slice.rows.end;
     batch.bytes += device::AlignUp(piece.destination.bytes);
     batch.pieces.push_back(piece);
@@ -129,10 +129,8 @@ class StagedFill {
     const Slot& slot = SlotOf(index);
     items_.clear();
     for (const Piece& piece : batches_[index].pieces) {
-      device::View source = slot.buffer.view();
-      source.data += piece.offset;
-      source.bytes = piece.destination.bytes;
-      items_.push_back({piece.destination, source});
+      items_.push_back({piece.destination,
+                        device::Part(slot.buffer.view(), piece.offset, piece.destination.bytes)});
     }
     SLUICE_RETURN_IF_ERROR(device_.Copy(*stream_, items_));
     return stream_->Record(*slot.copied);

@@ -5,6 +5,7 @@
 
 #include "base/str_cat.h"
 #include "device/alignment.h"
+#include "device/part.h"
 #include "model/layers/decoder_params.h"
 #include "weights/place.h"
 
@@ -59,8 +60,7 @@ size_t EagleHead::Carve(const device::View& view, const files::EagleConfig& conf
   const size_t states = device::AlignUp(RowBytes(type, static_cast<size_t>(width)));
   if (mask != nullptr) {
     mask->states = ops::Dense(view, type, {1, width});
-    const device::View behind{view.data + states, view.bytes - states, view.memory, view.device};
-    mask->rows = ops::Dense(behind, DType::kI32, {options.max_tokens});
+    mask->rows = ops::Dense(device::Behind(view, states), DType::kI32, {options.max_tokens});
   }
   return states + RowBytes(DType::kI32, static_cast<size_t>(options.max_tokens));
 }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "device/alignment.h"
+#include "device/part.h"
 #include "model/layers/indexer.h"
 
 namespace sluice::model::layers {
@@ -173,10 +174,7 @@ Layout Lay(const device::View* workspace, const files::ModelConfig& config,
   const auto place = [&](ops::Tensor& tensor, size_t begin, DType dtype, int64_t n, int64_t n_max,
                          int64_t width) {
     if (workspace != nullptr) {
-      device::View view = *workspace;
-      view.data += begin;
-      view.bytes -= begin;
-      tensor = ops::Dense(view, dtype, {n, width});
+      tensor = ops::Dense(device::Behind(*workspace, begin), dtype, {n, width});
     }
     const size_t end = begin + device::AlignUp(RowBytes(dtype, static_cast<size_t>(n_max * width)));
     layout.bytes = std::max(layout.bytes, end);

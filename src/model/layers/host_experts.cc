@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/str_cat.h"
+#include "device/part.h"
 #include "model/layers/decoder_params.h"
 #include "ops/call_list.h"
 #include "ops/formats/rows.h"
@@ -130,10 +131,8 @@ Status HostExperts::MakeConstants() {
   std::vector<float> ones(tokens, 1.0f);
   std::vector<int32_t> places(tokens);
   std::iota(places.begin(), places.end(), 0);
-  View first = constants_.view(), second = first;
-  first.bytes = tokens * sizeof(float);
-  second.data += first.bytes;
-  second.bytes -= first.bytes;
+  const View first = device::Part(constants_.view(), 0, tokens * sizeof(float));
+  const View second = device::Behind(constants_.view(), first.bytes);
   ones_ = ops::Dense(first, DType::kF32, {options_.max_tokens, 1});
   places_ = ops::Dense(second, DType::kI32, {options_.max_tokens, 1});
   const auto host = [&](void* data, size_t bytes) {
@@ -207,9 +206,7 @@ Status HostExperts::Exchange(device::Stream& stream, const ExpertProducts& produ
                ? status
                : Status(StatusCode::kDevice, StrCat("experts on the host: ", status.message()));
   }));
-  View source = given_.view();
-  source.bytes = BytesOf(given);
-  const CopyItem up{ViewOf(given), source};
+  const CopyItem up{ViewOf(given), device::Part(given_.view(), 0, BytesOf(given))};
   return device_.Copy(stream, {&up, 1});
 }
 
