@@ -128,6 +128,9 @@ struct Request {
   std::optional<std::string> second_text;
   std::optional<int> dimensions;  // of the vector, its first ones; absent: all
   bool truncate = false;          // to embed a text that is too long, leave its end out
+  // Tokens of the text that is embedded, of a pair of its second one, behind which its end is left
+  // out whether or not the model would take it; absent: no limit of its own.
+  std::optional<int> text_tokens_max;
   // Changes the logits of each next token; null: nothing does.
   std::shared_ptr<LogitsProcessor> logits_processor;
   int priority = 0;        // lower runs first

@@ -235,6 +235,37 @@ TEST(Classifier, APairThatIsTooLongLosesTheEndOfItsSecondText) {
               HasSubstr("one text at a time"));
 }
 
+TEST(Embedding, ATextWithALimitOfItsOwnIsItsBeginning) {
+  const auto of_text = [](Engine& engine, const std::string& text, std::optional<int> most) {
+    Request request = EmbedRequest(text);
+    request.text_tokens_max = most;
+    return Ask(engine, std::move(request));
+  };
+  const auto embeds = OpenTiny(EncoderOptions("bert"));
+  const auto cut = of_text(*embeds, "the old bridge the river", 3);
+  EXPECT_TRUE(cut->error.ok()) << cut->error.message();
+  EXPECT_EQ(cut->embedding, of_text(*embeds, "the old bridge", {})->embedding);
+  EXPECT_NE(cut->embedding, of_text(*embeds, "the old bridge the river", {})->embedding);
+  EXPECT_EQ(of_text(*embeds, "the old bridge", 100)->embedding, cut->embedding);
+  EXPECT_THAT(of_text(*embeds, "the old", 0)->error.message(), HasSubstr("text_tokens_max is 0"));
+
+  const auto of_pair = [](Engine& engine, const std::string& document, std::optional<int> most) {
+    Request request = EmbedRequest("the river");
+    request.second_text = document;
+    request.text_tokens_max = most;
+    return Ask(engine, std::move(request))->embedding;
+  };
+  for (const char* model : {"bert_rank", "qwen3_reranker"}) {
+    const auto reads_pairs = OpenTiny(EncoderOptions(model));
+    EXPECT_EQ(of_pair(*reads_pairs, "stone stone stone river", 3),
+              of_pair(*reads_pairs, "stone stone stone", {}))
+        << model;
+    EXPECT_NE(of_pair(*reads_pairs, "stone stone stone river", {}),
+              of_pair(*reads_pairs, "stone stone stone", {}))
+        << model;
+  }
+}
+
 TEST(Embedding, APartOfAVectorHasItsLengthAgain) {
   const auto engine = OpenTiny(EncoderOptions("bert"));
   const auto whole = Ask(*engine, EmbedRequest("the old bridge"));

@@ -180,6 +180,9 @@ Status CheckEmbedding(const Request& request, const EngineInfo& model) {
   if (request.second_text && !std::holds_alternative<std::string>(request.prompt)) {
     return InvalidArgument("a pair is made of two texts, not of token ids", "input");
   }
+  if (request.text_tokens_max) {
+    SLUICE_RETURN_IF_ERROR(CheckRange("text_tokens_max", *request.text_tokens_max, 1, 1 << 30));
+  }
   if (!request.dimensions) return OkStatus();
   if (!model.labels.empty()) {
     return InvalidArgument("dimensions is for models that embed; the model classifies",

@@ -1,6 +1,7 @@
 #include "engine/text_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 #include "base/str_cat.h"
@@ -327,6 +328,21 @@ Status TextModelImpl::TooLong(const Request& request, const std::string& what,
                 "prompt");
 }
 
+Status TextModelImpl::CutText(const std::atomic<bool>& cancelled, Request* request) const {
+  const int most = *std::exchange(request->text_tokens_max, std::nullopt);
+  std::string* const text =
+      request->second_text ? &*request->second_text : std::get_if<std::string>(&request->prompt);
+  // A token has a byte or more.
+  if (text == nullptr || text->size() <= static_cast<size_t>(most)) return OkStatus();
+  Request part = *request;
+  part.add_special_tokens = false;
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, EncodeBeginning(*text, part, most, cancelled));
+  if (ids.size() <= static_cast<size_t>(most)) return OkStatus();
+  ids.resize(most);
+  *text = tokenizer_->Decode(ids, /*render_special=*/true);
+  return OkStatus();
+}
+
 // Special tokens are those of the frame alone, whatever the texts say. Of what is too long
 // the end of the second text is lost.
 Result<std::vector<int32_t>> TextModelImpl::JudgeIds(const Request& request, int tokens_max,
@@ -387,6 +403,11 @@ Result<std::vector<int32_t>> TextModelImpl::PairIds(const Request& request, int 
 Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,
                                                       const std::atomic<bool>& cancelled,
                                                       int* second_text) const {
+  if (request.text_tokens_max) {
+    Request cut = request;
+    SLUICE_RETURN_IF_ERROR(CutText(cancelled, &cut));
+    return PromptIds(cut, tokens_max, cancelled, second_text);
+  }
   std::vector<int32_t> ids;
   if (request.second_text && judges_) {
     SLUICE_ASSIGN_OR_RETURN(ids, JudgeIds(request, tokens_max, cancelled));

@@ -68,6 +68,9 @@ class TextModelImpl : public TextModel {
   Result<std::vector<int32_t>> EncodeBeginning(const std::string& text, const Request& request,
                                                int tokens_max,
                                                const std::atomic<bool>& cancelled) const;
+  // Leaves out of the text what is behind Request::text_tokens_max, and that limit.
+  // REQUIRES: there is one
+  Status CutText(const std::atomic<bool>& cancelled, Request* request) const;
   Result<std::vector<int32_t>> PairIds(const Request& request, int tokens_max,
                                        const std::atomic<bool>& cancelled, int* second_text) const;
   // Of a pair about which the model answers yes or no.

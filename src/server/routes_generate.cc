@@ -165,10 +165,8 @@ void Routes::Rerank(const ModelUse& model, const HttpRequest& request,
 
 void Routes::CohereRerank(const ModelUse& model, const HttpRequest& request,
                           const ExchangeRef& exchange) {
-  const auto gone = GoneFlag(*exchange);
   Result<RankCall> call = ParseCohereRerank(request.body, model->facts);
-  const Status status = call.ok() ? CutDocuments(model->engine, *gone, &*call) : call.status();
-  if (!status.ok()) return exchange->Reply(ErrorReply(status, ErrorForm::kCohere));
+  if (!call.ok()) return exchange->Reply(ErrorReply(call.status(), ErrorForm::kCohere));
   std::vector<Request> requests = RequestsOf(*call);
   Gather(
       model, request, std::move(requests),

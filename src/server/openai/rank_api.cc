@@ -168,26 +168,10 @@ Result<RankCall> ParseCohereRerank(std::string_view body, const ModelFacts& mode
   call.top_n = ReadTopN(&fields);
   call.truncate = true;
   call.document_tokens_max =
-      static_cast<size_t>(fields.Int("max_tokens_per_doc", 1, 1 << 30).value_or(kCohereTokensMax));
+      fields.Int("max_tokens_per_doc", 1, 1 << 30).value_or(kCohereTokensMax);
   fields.Int("priority", 0, 999);  // no request waits for another one's answer
   SLUICE_RETURN_IF_ERROR(fields.Finish());
   return Beside(*std::move(query), std::move(call));
-}
-
-Status CutDocuments(const Engine& engine, const std::atomic<bool>& gone, RankCall* call) {
-  if (!call->document_tokens_max) return OkStatus();
-  const size_t most = *call->document_tokens_max;
-  for (const auto& [query, document] : call->pairs) {
-    std::string* const text = &call->texts[document];
-    if (text->size() <= most) continue;  // a token has a byte or more
-    SLUICE_ASSIGN_OR_RETURN(
-        std::vector<int32_t> ids,
-        engine.Tokenize(text->substr(0, limits::kTokenizeBytesMax), false, false, &gone));
-    if (ids.size() <= most) continue;
-    ids.resize(most);
-    SLUICE_ASSIGN_OR_RETURN(*text, engine.Detokenize(ids, /*skip_special=*/false, &gone));
-  }
-  return OkStatus();
 }
 
 Result<RankCall> ParseScoreCall(std::string_view body, const ModelFacts& model) {
@@ -235,6 +219,8 @@ std::vector<Request> RequestsOf(const RankCall& call) {
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].prompt = call.texts[call.reads_pairs ? call.pairs[i].first : i];
     if (call.reads_pairs) requests[i].second_text = call.texts[call.pairs[i].second];
+    const bool query = !call.reads_pairs && !call.pairs.empty() && i == call.pairs[0].first;
+    if (!query) requests[i].text_tokens_max = call.document_tokens_max;
   }
   return requests;
 }

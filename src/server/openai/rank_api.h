@@ -3,7 +3,6 @@
 // they belong together, reads them as a pair. Pure functions.
 #pragma once
 
-#include <atomic>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +25,7 @@ struct RankCall {
   std::string model;         // as it is served
   size_t top_n = 0;          // of documents: the best, in this order
   bool return_documents = false;
-  std::optional<size_t> document_tokens_max;  // of each, behind which its end is left out: of /v2
+  std::optional<int> document_tokens_max;  // of each, behind which its end is left out: of /v2
 };
 
 // Errors as those of ParseChatCall.
@@ -37,10 +36,6 @@ Result<RankCall> ParseScoreCall(std::string_view body, const ModelFacts& model);
 
 // Of a call without pairs.
 Result<RankCall> ParseClassifyCall(std::string_view body, const ModelFacts& model);
-
-// Leaves out the ends of documents that are longer than the call has them. kCancelled soon after
-// `gone` has become true.
-Status CutDocuments(const Engine& engine, const std::atomic<bool>& gone, RankCall* call);
 
 // One request for each text, or for each pair where the model reads pairs.
 std::vector<Request> RequestsOf(const RankCall& call);

@@ -74,17 +74,20 @@ TEST(RankApi, CoheresForm) {
     EXPECT_THAT(ParseCohereRerank(body, kRankModel).status().message(), HasSubstr(message)) << body;
 }
 
-// The fake engine has a token per byte.
-TEST(RankApi, LongDocumentsAreCut) {
-  FakeEngine engine;
-  RankCall call = ParseCohereRerank(R"({"query": "a query", "documents": ["abcdef", "abc", "ab"],
-                            "max_tokens_per_doc": 3})",
-                                    kRankModel)
-                      .value();
-  ASSERT_TRUE(CutDocuments(engine, false, &call).ok());
-  EXPECT_THAT(call.texts, ElementsAre("abc", "abc", "ab", "a query"));
-  call.texts[0] = "abcdef";
-  EXPECT_EQ(CutDocuments(engine, true, &call).code(), StatusCode::kCancelled);
+TEST(RankApi, LongDocumentsAreCutAndTheQueryIsNot) {
+  RankCall call =
+      ParseCohereRerank(R"({"query": "a query", "documents": ["abcdef"], "max_tokens_per_doc": 3})",
+                        kRankModel)
+          .value();
+  std::vector<Request> requests = RequestsOf(call);
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[0].text_tokens_max, 3);
+  EXPECT_EQ(requests[1].text_tokens_max, std::nullopt);
+  call.reads_pairs = true;
+  requests = RequestsOf(call);
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].second_text, "abcdef");
+  EXPECT_EQ(requests[0].text_tokens_max, 3);
 }
 
 TEST(RankApi, OneTextIsScoredBesideAllOrEachBesideItsOwn) {
