@@ -94,6 +94,8 @@ const char* TokenizerName(files::TokenizerModel model) {
       return "Unigram";
     case files::TokenizerModel::kWordPiece:
       return "WordPiece";
+    case files::TokenizerModel::kNone:
+      return "none (token ids alone)";
   }
   return "unknown";
 }

@@ -341,6 +341,8 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->FillInfo(files);
   engine->info_.sampling_defaults = SamplingOf(files.generation_defaults);
   SLUICE_ASSIGN_OR_RETURN(engine->text_, text.get());
+  if (!engine->text_->has_texts())
+    LogWarning(Quote(options.model), " has no tokenizer: it takes and gives token ids alone");
   engine->info_.tool_parser = engine->output_.tools();
   engine->info_.reasoning_parser = engine->output_.thinking();
   engine->info_.has_chat_template = engine->text_->has_template();
@@ -385,6 +387,7 @@ Status EngineImpl::CheckAdmission(int64_t row_bytes) const {
 Result<RequestId> EngineImpl::Submit(Request request, Sink sink) {
   SLUICE_RETURN_IF_ERROR(CheckRequest(request, info_.vocab_size));
   SLUICE_RETURN_IF_ERROR(CheckEmbedding(request, info_));
+  SLUICE_RETURN_IF_ERROR(text_->CheckIdsAlone(request));
   if (request.embed) request.max_tokens = 0;
   SLUICE_ASSIGN_OR_RETURN(const bool holds_calls,
                           HoldToCalls(output_, *text_->tokenizer(), &request));

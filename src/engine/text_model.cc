@@ -91,7 +91,7 @@ Result<std::unique_ptr<TextModelImpl>> TextModelImpl::Make(files::ModelFiles fil
   auto model = std::make_unique<TextModelImpl>();
   model->declared_length_ = files.config.context_length;
   model->judges_ = files.config.pooling && files.config.pooling->answer;
-  if (!files.tokenizer.pieces.empty()) {
+  if (!files.tokenizer.pieces.empty() || files.tokenizer.model == files::TokenizerModel::kNone) {
     SLUICE_ASSIGN_OR_RETURN(model->tokenizer_, text::Tokenizer::Make(std::move(files.tokenizer)));
   }
   if (!files.chat_template.empty()) {
@@ -121,6 +121,9 @@ Result<std::vector<int32_t>> TextModelImpl::Tokenize(const std::string& text, bo
 Result<std::string> TextModelImpl::Detokenize(const std::vector<int32_t>& ids, bool skip_special,
                                               const std::atomic<bool>* cancelled) const {
   if (tokenizer_ == nullptr) return NoTokenizer();
+  if (!has_texts()) {
+    return InvalidArgument("the model has no tokenizer, so that its tokens have no text", "tokens");
+  }
   // All of it is a table's entries one after the other, however many.
   if (text::Cancel(cancelled).asked()) return text::GivenUp();
   for (const int32_t id : ids) {
@@ -301,6 +304,25 @@ int64_t TextModelImpl::LeastTokens(const Request& request) const {
   const std::string& text =
       chat != nullptr ? chat->messages_json : std::get<std::string>(request.prompt);
   return tokenizer_ == nullptr ? 0 : static_cast<int64_t>(tokenizer_->LeastTokens(text));
+}
+
+bool TextModelImpl::has_texts() const {
+  return tokenizer_ != nullptr && tokenizer_->data().model != files::TokenizerModel::kNone;
+}
+
+Status TextModelImpl::CheckIdsAlone(const Request& request) const {
+  if (has_texts()) return OkStatus();
+  const char* text = !std::holds_alternative<std::vector<int32_t>>(request.prompt) ? "prompt"
+                     : !request.stop.empty()                                       ? "stop"
+                     : !request.choice.empty()                                     ? "choice"
+                     : request.grammar.kind != Grammar::Kind::kNone                ? "grammar"
+                     : !request.prediction.empty()                                 ? "prediction"
+                                                                                   : nullptr;
+  if (text == nullptr) return OkStatus();
+  return InvalidArgument(
+      StrCat("the model has no tokenizer, so that it takes and gives token ids alone, and ", text,
+             " is about text; send ids, as prompt and stop_token_ids"),
+      text);
 }
 
 Status TextModelImpl::CheckTextLength(const Request& request, const std::string& text,

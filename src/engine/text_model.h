@@ -52,6 +52,10 @@ class TextModelImpl : public TextModel {
   // Null for a bare template.
   const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return tokenizer_; }
   bool has_template() const { return template_ != nullptr; }
+  // False: the model comes without a tokenizer, and all is token ids.
+  bool has_texts() const;
+  // kInvalidArgument for a request about texts where there are none.
+  Status CheckIdsAlone(const Request& request) const;
 
  private:
   // What the template is rendered with.

@@ -12,6 +12,9 @@ namespace sluice::files {
 // Whether a file of a model folder is one that a tokenizer is made of.
 bool IsTokenizerFile(std::string_view name);
 
+// Whether a folder has any file that ReadFolderTokenizer could read a vocabulary from.
+bool HasTokenizer(const std::filesystem::path& folder);
+
 // From tokenizer.json, or where there is none from tokenizer.model or spiece.model (SentencePiece),
 // tiktoken.model or *.tiktoken, vocab.json with merges.txt, or vocab.txt, with the special tokens
 // of tokenizer_config.json (whose text is given), added_tokens.json and special_tokens_map.json.

@@ -114,9 +114,14 @@ TEST_F(FolderTokenizerTest, IdsThatNoPieceHasAreOthersToTakeOrUnused) {
 }
 
 TEST_F(FolderTokenizerTest, FilesThatAreMissingAndClassesThatAreNotKnownAreNamed) {
+  EXPECT_FALSE(HasTokenizer(folder_.path()));
+  Write("special_tokens_map.json", "{}");
+  EXPECT_FALSE(HasTokenizer(folder_.path()));
+  EXPECT_TRUE(HasTokenizer(folder_.path() + "/missing"));  // reading it says what is wrong
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model, spiece.model"));
   EXPECT_EQ(ReadFolderTokenizer(folder_.path(), "").status().code(), StatusCode::kNotFound);
   Write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
+  EXPECT_TRUE(HasTokenizer(folder_.path()));  // a part of one
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model"));
   Write("merges.txt", "a b\n");
   EXPECT_EQ(ErrorWith(""), "no error");

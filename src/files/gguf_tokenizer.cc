@@ -45,6 +45,10 @@ class GgufReader {
   Result<TokenizerData> Read() {
     SLUICE_ASSIGN_OR_RETURN(auto model, file_.String(Key("model")));
     if (!model) return BadModel("the file has no tokenizer (tokenizer.ggml.model is missing)");
+    if (*model == "none" || *model == "no_vocab") {  // as llama.cpp has it
+      data_.model = TokenizerModel::kNone;
+      return std::move(data_);
+    }
     SLUICE_RETURN_IF_ERROR(ReadPieces());
     SLUICE_RETURN_IF_ERROR(ReadIds());
     if (*model == "gpt2") {

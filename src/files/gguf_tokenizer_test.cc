@@ -136,6 +136,17 @@ TEST(GgufTokenizerTest, Phi3StripsBehindItsTokens) {
   EXPECT_TRUE(data->added_tokens.at(2).right_strip);   // </s>
 }
 
+TEST(GgufTokenizerTest, AModelMayComeWithoutOne) {
+  for (const char* name : {"none", "no_vocab"}) {
+    GgufWriter writer;
+    writer.String("tokenizer.ggml.model", name);
+    const Result<TokenizerData> data = ReadGgufTokenizer(writer);
+    ASSERT_TRUE(data.ok()) << data.status().message();
+    EXPECT_EQ(data->model, TokenizerModel::kNone);
+    EXPECT_TRUE(data->pieces.empty());
+  }
+}
+
 TEST(GgufTokenizerTest, NamesWhatIsWrong) {
   EXPECT_THAT(GgufTokenizerError(GgufWriter()), HasSubstr("has no tokenizer"));
   EXPECT_THAT(GgufTokenizerError(Writer("gpt2", {}, {})), HasSubstr("has no pieces"));

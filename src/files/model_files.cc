@@ -34,10 +34,15 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-Status ReadTokenizer(const fs::path& folder, ModelFiles* model) {
+// `required`: a folder without a tokenizer is an error; else its model takes and gives token ids.
+Status ReadTokenizer(const fs::path& folder, bool required, ModelFiles* model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string config,
                           ReadOptional(folder / kTokenizerConfigName, kConfigBytesMax));
-  SLUICE_ASSIGN_OR_RETURN(model->tokenizer, ReadFolderTokenizer(folder, config));
+  if (!required && !HasTokenizer(folder)) {
+    model->tokenizer.model = TokenizerModel::kNone;
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(model->tokenizer, ReadFolderTokenizer(folder, config));
+  }
   SLUICE_ASSIGN_OR_RETURN(model->chat_template, ReadFolderTemplate(folder, config));
   return OkStatus();
 }
@@ -95,7 +100,7 @@ Status ReadFolder(const fs::path& folder, ModelFiles* model) {
   }
   SLUICE_RETURN_IF_ERROR(ReadSentenceTransformers(folder.string(), &model->config));
   SLUICE_ASSIGN_OR_RETURN(model->generation_defaults, GenerationDefaultsFromJson(generation));
-  SLUICE_RETURN_IF_ERROR(ReadTokenizer(folder, model));
+  SLUICE_RETURN_IF_ERROR(ReadTokenizer(folder, /*required=*/false, model));
   SLUICE_RETURN_IF_ERROR(ReadReranker(folder.string(), model->tokenizer, &model->config));
   SLUICE_ASSIGN_OR_RETURN(model->tensors, OpenTensors(folder, model->config));
   model->config.dtype = MostCommonDType(model->tensors->tensors());
@@ -133,7 +138,7 @@ Result<ModelFiles> OpenText(const std::string& path) {
   if (IsSyntheticPath(path)) {
     SLUICE_ASSIGN_OR_RETURN(model.tokenizer, SyntheticTokenizer(path));
   } else if (IsFolder(path)) {
-    status = ReadTokenizer(path, &model);
+    status = ReadTokenizer(path, /*required=*/true, &model);
   } else if (path.ends_with(kTemplateSuffix)) {
     SLUICE_ASSIGN_OR_RETURN(model.chat_template, ReadTextFile(path, kTemplateBytesMax));
   } else if (path.ends_with(".json")) {

@@ -17,7 +17,8 @@ namespace sluice::files {
 
 enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
-enum class TokenizerModel { kByteBpe, kSentencePieceBpe, kUnigram, kWordPiece };
+// kNone: the model comes without a tokenizer, and all else is empty.
+enum class TokenizerModel { kByteBpe, kSentencePieceBpe, kUnigram, kWordPiece, kNone };
 
 // One step of a normalizer or a pre-tokenizer, named as tokenizer.json names it ("Split", "NFC",
 // "ByteLevel", "Replace", ...) with its options; a GGUF pre-tokenizer name ("llama-bpe", "qwen2")

@@ -21,6 +21,28 @@ namespace {
 constexpr size_t kKeptTextBytes = 1u << 20;
 constexpr size_t kKeptStates = 64;
 
+// Of a model without a tokenizer: no text has tokens, and no token has text.
+class NoTokenizer : public Tokenizer {
+ public:
+  explicit NoTokenizer(files::TokenizerData data) : data_(std::move(data)) {}
+  Result<std::vector<TokenId>> Encode(std::string_view, const EncodeOptions&) const override {
+    return InvalidArgument(
+        "the model has no tokenizer, so that it takes and gives token ids alone; send these",
+        "prompt");
+  }
+  size_t LeastTokens(std::string_view) const override { return 0; }
+  std::string PieceBytes(TokenId, bool) const override { return ""; }
+  std::string FirstPieceBytes(TokenId, bool) const override { return ""; }
+  bool IsSpecial(TokenId) const override { return false; }
+  std::string Decode(std::span<const TokenId>, bool) const override { return ""; }
+  int vocab_size() const override { return 0; }
+  const files::TokenizerData& data() const override { return data_; }
+  TokenId Find(std::string_view) const override { return -1; }
+
+ private:
+  const files::TokenizerData data_;
+};
+
 class PipelineTokenizer : public Tokenizer {
  public:
   explicit PipelineTokenizer(files::TokenizerData data) : data_(std::move(data)) {}
@@ -49,6 +71,8 @@ class PipelineTokenizer : public Tokenizer {
         SLUICE_ASSIGN_OR_RETURN(model_, MakeWordPieceModel(data_, words_));
         return OkStatus();
       }
+      case files::TokenizerModel::kNone:
+        break;  // NoTokenizer
     }
     return BadModel("the tokenizer's model is not known");
   }
@@ -260,6 +284,8 @@ class PipelineTokenizer : public Tokenizer {
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Make(files::TokenizerData data) {
+  if (data.model == files::TokenizerModel::kNone)
+    return std::shared_ptr<const Tokenizer>(std::make_shared<NoTokenizer>(std::move(data)));
   auto tokenizer = std::make_shared<PipelineTokenizer>(std::move(data));
   SLUICE_RETURN_IF_ERROR(tokenizer->Init());
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));

@@ -103,6 +103,7 @@ void TokenBound::ReadModel(const files::TokenizerData& data) {
       keeps_all = HasEveryFallback(data);
       break;
     case files::TokenizerModel::kWordPiece:
+    case files::TokenizerModel::kNone:
       break;
   }
   // Characters with an affix are looked up with it.

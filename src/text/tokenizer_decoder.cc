@@ -135,6 +135,8 @@ TokenDecoder::Rules TokenDecoder::DefaultRules(const files::TokenizerData& data)
       rules.replacements.emplace_back(kSpaceMark, " ");
       rules.fallback = true;
       break;
+    case files::TokenizerModel::kNone:
+      break;
   }
   return rules;
 }

@@ -399,6 +399,7 @@ class LlamaTest(unittest.TestCase):
         _, props = server.json("GET", "/props")
         _, slots = server.json("GET", "/slots")
         self.assertEqual(props["total_slots"], len(slots))
+        self.assertIn("<|im_start|>", props["chat_template"])
 
     def test_infill(self):
         body = {"input_prefix": "def f(", "input_suffix": "return x", "n_predict": 4, "temperature": 0}
@@ -420,6 +421,36 @@ class LlamaTest(unittest.TestCase):
                     "prompt": begin + prompt, "n_predict": 4, "temperature": 0})
                 self.assertEqual(filled["content"], whole["content"])
                 self.assertEqual(filled["tokens_evaluated"], len(begin + prompt))
+
+
+class IdsAloneTest(unittest.TestCase):
+    """A model whose folder has no tokenizer."""
+
+    def test_ids_in_and_ids_out(self):
+        asked = {"prompt": [1, 75, 65, 67], "max_tokens": 8, "temperature": 0, "ignore_eos": True,
+                 "return_token_ids": True}
+        with tempfile.TemporaryDirectory() as folder:
+            model = bare_model(folder, positions=256)
+            with Serving(PROGRAM, "--device", "cpu", model=model) as with_texts:
+                _, expected = with_texts.json("POST", "/v1/completions", asked)
+            for name in ("tokenizer.json", "tokenizer_config.json"):
+                os.remove(os.path.join(model, name))
+            with Serving(PROGRAM, "--device", "cpu", model=model) as ids_alone:
+                _, answer = ids_alone.json("POST", "/v1/completions", asked)
+                choice = answer["choices"][0]
+                self.assertEqual(choice["token_ids"], expected["choices"][0]["token_ids"])
+                self.assertEqual(choice["text"], "")
+                _, lines = ids_alone.json("POST", "/completion", {"prompt": [1, 75], "n_predict": 3,
+                                                                  "return_tokens": True})
+                self.assertEqual(len(lines["tokens"]), 3)
+                for path, body in (("/v1/completions", {"prompt": "a"}), ("/tokenize", {"prompt": "a"}),
+                                   ("/v1/completions", {**asked, "stop": ["a"]}),
+                                   ("/v1/completions", {**asked, "echo": True}),
+                                   ("/v1/completions", {**asked, "guided_regex": "a"}),
+                                   ("/detokenize", {"tokens": [1]})):
+                    status, refused = ids_alone.json("POST", path, body)
+                    self.assertEqual(status, 400, (path, body, refused))
+                    self.assertIn("no tokenizer", refused["error"]["message"])
 
 
 if __name__ == "__main__":
