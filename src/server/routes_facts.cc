@@ -291,7 +291,9 @@ HttpReply Routes::ShowTimeline(const HttpRequest& request) const {
 HttpReply Routes::LlamaProps(const HttpRequest& request) const {
   const Result<ModelReport> report = ReportOf(QueryValue(request.query, "model"));
   if (!report.ok()) return ErrorReply(report.status());
-  return JsonReply(server::LlamaProps(report->info));
+  const Result<ModelUse> model = models_.Find(report->name);
+  return JsonReply(server::LlamaProps(
+      report->info, model.ok() ? (*model)->engine.DescribeTokenizer() : TokenizerInfo()));
 }
 
 HttpReply Routes::LlamaSlots(const HttpRequest& request) const {

@@ -67,6 +67,18 @@ struct GapIds {
   std::optional<int32_t> file;
 };
 
+// They are tokenized where the request is read, one beside the other.
+Status CheckGapBytes(const Infill& infill) {
+  size_t bytes = infill.before.size() + infill.after.size() + infill.begun.size();
+  for (const Infill::File& file : infill.files) bytes += file.name.size() + file.text.size();
+  if (bytes <= limits::kTokenizeBytesMax) return OkStatus();
+  return Status(
+      StatusCode::kTooLarge,
+      StrCat("the texts around the gap and the files have ", bytes, " bytes; the limit is ",
+             limits::kTokenizeBytesMax, "; send what stands next to the gap, and fewer files"),
+      "input_prefix");
+}
+
 Result<GapIds> FindGapIds(const Engine& engine, const std::atomic<bool>& gone) {
   for (const GapTokens& names : kGapTokens) {
     SLUICE_ASSIGN_OR_RETURN(const auto before, TokenOf(engine, names.before, gone));
@@ -129,6 +141,7 @@ Result<ApiCall> ParseInfill(std::string_view body, const ModelFacts& model, Infi
     fields.Take(file.Finish());
   }
   SLUICE_RETURN_IF_ERROR(fields.Finish());
+  SLUICE_RETURN_IF_ERROR(CheckGapBytes(*infill));
   request.prompt = std::vector<int32_t>();
   call.requests.push_back(std::move(request));
   return call;
@@ -160,12 +173,15 @@ Status FillPrompt(const Engine& engine, const Infill& infill, const std::atomic<
   return OkStatus();
 }
 
-OrderedJson LlamaProps(const EngineInfo& info) {
+OrderedJson LlamaProps(const EngineInfo& info, const TokenizerInfo& texts) {
   OrderedJson json;
   json["default_generation_settings"] = OrderedJson{{"n_ctx", info.max_model_len}};
   json["total_slots"] = info.max_num_seqs;
   json["model_alias"] = info.model_name;
   json["model_path"] = info.model_name;
+  json["chat_template"] = texts.chat_template;
+  json["bos_token"] = texts.bos_token;
+  json["eos_token"] = texts.eos_token;
   json["modalities"] = OrderedJson{{"vision", false}, {"audio", false}};
   json["build_info"] = "sluice";
   json["is_sleeping"] = false;

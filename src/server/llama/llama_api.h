@@ -35,7 +35,7 @@ Result<ApiCall> ParseInfill(std::string_view body, const ModelFacts& model, Infi
 Status FillPrompt(const Engine& engine, const Infill& infill, const std::atomic<bool>& gone,
                   Request* request);
 
-OrderedJson LlamaProps(const EngineInfo& info);
+OrderedJson LlamaProps(const EngineInfo& info, const TokenizerInfo& texts);
 OrderedJson LlamaSlots(const EngineInfo& info);
 
 }  // namespace sluice::server

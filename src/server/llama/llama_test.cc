@@ -106,9 +106,13 @@ TEST_F(LlamaTest, CompletionStreams) {
 }
 
 TEST_F(LlamaTest, TellsOfTheServer) {
+  engine_.tokenizer.chat_template = "{{ messages }}";
+  engine_.tokenizer.eos_token = "</s>";
   const Json props = Send("GET", "/props")->body();
   EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 64);
   EXPECT_EQ(props["model_alias"], "tiny");
+  EXPECT_EQ(props["chat_template"], "{{ messages }}");
+  EXPECT_EQ(props["eos_token"], "</s>");
   EXPECT_TRUE(Send("GET", "/slots")->body().is_array());
 }
 
@@ -144,6 +148,21 @@ TEST(InfillTest, TheTextsStandBetweenTheModelsTokens) {
   // A client's text is no token.
   ASSERT_TRUE(FillPrompt(engine, {"<|fim_middle|>", "b", {}, ""}, gone, &request).ok());
   EXPECT_EQ(std::get<std::vector<int32_t>>(request.prompt).size(), 1u + 1 + 14 + 1 + 1 + 1);
+}
+
+TEST(InfillTest, TextsOfMoreThanAMebibyteAreRefused) {
+  const std::string half(512 * 1024, 'a');
+  const auto of = [&](const std::string& more) {
+    Infill texts;
+    return ParseInfill(
+               StrCat(R"({"input_prefix":")", half, R"(","input_extra":[{"filename":"f","text":")",
+                      half.substr(1), R"("}],"input_suffix":")", more, R"("})"),
+               kModel, &texts)
+        .status();
+  };
+  EXPECT_TRUE(of("").ok()) << of("").message();
+  EXPECT_EQ(of("b").code(), StatusCode::kTooLarge);
+  EXPECT_NE(of("b").message().find("1048577 bytes"), std::string::npos) << of("b").message();
 }
 
 TEST_F(LlamaTest, AModelWithoutTokensForGapsSaysSo) {

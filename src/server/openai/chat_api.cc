@@ -179,17 +179,35 @@ void SetKwarg(Fields* fields, std::string_view field, const char* key, OrderedJs
   (*kwargs)[key] = std::move(value);
 }
 
-// Whether and how much the model thinks, in the spellings of OpenAI, OpenRouter, Ollama and Qwen;
-// what that means is the template's to know. `shown`: whether the answer tells it.
+// The form of DeepSeek, GLM, Kimi and Anthropic; ReadThinkingBudget reads the budget. Nothing: the
+// template decides.
+std::optional<bool> ReadThinkingType(Fields* fields) {
+  const OrderedJson* object = fields->Object("thinking");
+  if (object == nullptr) return std::nullopt;
+  Fields thinking(*object, "thinking.");
+  const auto type = thinking.String("type", kNameBytesMax);
+  thinking.Int("budget_tokens", 0, std::numeric_limits<int>::max());
+  if (thinking.ok() && type != "enabled" && type != "disabled" && type != "adaptive" &&
+      type != "auto") {
+    thinking.WrongValue("type", "enabled, disabled, adaptive or auto");
+  }
+  fields->Take(thinking.Finish());
+  if (type == "enabled") return true;
+  return type == "disabled" ? std::optional(false) : std::nullopt;
+}
+
+// Whether and how much the model thinks, in the spellings of OpenAI, OpenRouter, Ollama, Qwen and
+// others; what that means is the template's to know. `shown`: whether the answer tells it.
 void ReadThinking(Fields* fields, bool* shown, OrderedJson* kwargs) {
   *shown = fields->Bool("include_reasoning").value_or(true);
-  const auto effort = [&](std::string_view field, const std::string& value) {
-    SetKwarg(fields, field, "reasoning_effort", value, kwargs);
-  };
   const auto enable = [&](std::string_view field, bool value) {
     for (const char* key : {"enable_thinking", "thinking"}) {
       SetKwarg(fields, field, key, value, kwargs);
     }
+  };
+  const auto effort = [&](std::string_view field, const std::string& value) {
+    SetKwarg(fields, field, "reasoning_effort", value, kwargs);
+    if (value == "none") enable(field, false);  // templates mostly know the switch alone
   };
   if (const auto value = fields->String("reasoning_effort", kNameBytesMax)) {
     effort("reasoning_effort", *value);
@@ -211,6 +229,7 @@ void ReadThinking(Fields* fields, bool* shown, OrderedJson* kwargs) {
     enable("think", *value);
   }
   if (const auto value = fields->Bool("enable_thinking")) enable("enable_thinking", *value);
+  if (const auto value = ReadThinkingType(fields)) enable("thinking", *value);
   if (const auto value = fields->String("verbosity", kNameBytesMax)) {
     SetKwarg(fields, "verbosity", "verbosity", *value, kwargs);
   }
@@ -236,9 +255,12 @@ void ReadTemplateKwargs(Fields* fields, ChatFields* chat) {
   }
 }
 
-// Qwen's spelling, vLLM's, and llama.cpp's.
+// Qwen's spelling, vLLM's, llama.cpp's, and that of ReadThinkingType.
 std::optional<int> ReadThinkingBudget(Fields* fields) {
   std::optional<int> budget;
+  if (const OrderedJson* object = fields->Object("thinking")) {
+    budget = Fields(*object).Int("budget_tokens", 0, std::numeric_limits<int>::max());
+  }
   for (const char* name : {"thinking_budget", "thinking_token_budget", "thinking_budget_tokens"}) {
     const std::optional<int> value = fields->Int(name, -1, std::numeric_limits<int>::max());
     if (value && budget && *value != *budget) {

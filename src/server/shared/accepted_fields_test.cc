@@ -91,6 +91,8 @@ TEST(AcceptedFieldsTest, ThinkingBecomesVariablesOfTheTemplate) {
   EXPECT_EQ(KwargsOf(R"("think":"high")"), R"({"reasoning_effort":"high"})");
   EXPECT_EQ(KwargsOf(R"("reasoning":{"effort":"low","exclude":true})"),
             R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(KwargsOf(R"("reasoning_effort":"none")"),
+            R"({"reasoning_effort":"none","enable_thinking":false,"thinking":false})");
   EXPECT_EQ(KwargsOf(R"("reasoning":{"enabled":true})"),
             R"({"enable_thinking":true,"thinking":true})");
   EXPECT_EQ(KwargsOf(R"("verbosity":"low","enable_thinking":true)"),
@@ -98,6 +100,22 @@ TEST(AcceptedFieldsTest, ThinkingBecomesVariablesOfTheTemplate) {
   EXPECT_EQ(
       Chat(R"("think":false,"chat_template_kwargs":{"enable_thinking":true})").status().field(),
       "think");
+  EXPECT_EQ(KwargsOf(R"("thinking":{"type":"disabled"})"),
+            R"({"enable_thinking":false,"thinking":false})");
+  EXPECT_EQ(KwargsOf(R"("thinking":{"type":"enabled","budget_tokens":9})"),
+            R"({"enable_thinking":true,"thinking":true})");
+  EXPECT_EQ(KwargsOf(R"("thinking":{"type":"auto"})"), "");
+  const auto budget = Chat(R"("thinking":{"type":"enabled","budget_tokens":9})");
+  ASSERT_TRUE(budget.ok()) << budget.status().message();
+  EXPECT_EQ(budget->requests[0].thinking_budget, 9);
+  EXPECT_EQ(Chat(R"("thinking_budget":8,"thinking":{"type":"enabled","budget_tokens":9})")
+                .status()
+                .field(),
+            "thinking_budget");
+  EXPECT_EQ(Chat(R"("thinking":{"type":"much"})").status().field(), "thinking.type");
+  EXPECT_EQ(Chat(R"("thinking":{})").status().field(), "thinking.type");
+  EXPECT_EQ(Chat(R"("thinking":{"type":"auto","depth":1})").status().field(), "thinking.depth");
+  EXPECT_EQ(Chat(R"("thinking":true)").status().field(), "thinking");
   EXPECT_EQ(Chat(R"("think":1)").status().field(), "think");
   EXPECT_EQ(Chat(R"("reasoning":{"depth":1})").status().field(), "reasoning.depth");
 }
