@@ -185,7 +185,8 @@ class Chat {
   void TellCut(int tokens) const {
     const bool limit = tokens >= conversation_.max_tokens();
     std::cerr << "The answer was cut after " << tokens << " tokens: "
-              << (limit ? "--max-tokens sets the limit"
+              << (limit ? (editor_ ? "/set max_tokens" : "--max-tokens") +
+                              std::string(" sets the limit")
                         : StrCat("the context of ", engine_.Info().max_model_len, " tokens is full",
                                  kNewOne))
               << "\n";
@@ -212,6 +213,10 @@ class Chat {
   // Also in Ollama's spelling: /set parameter NAME VALUE, /set system TEXT.
   void Set(const std::string& argument) {
     const auto [name, value] = Divided(argument);
+    if (name.empty()) {
+      std::cout << conversation_.WhatIsSet();
+      return;
+    }
     if (name == "parameter") return Set(value);
     if (name == "system") return System(value);
     const Status status = conversation_.Set(name, value);
@@ -233,13 +238,20 @@ class Chat {
   void Save(const std::string& path) {
     std::ofstream file(path);
     file << conversation_.Saved() << std::flush;
-    if (!file) PrintError(StrCat(Quote(path), " cannot be written; /save needs a path"));
+    if (!file) return PrintError(StrCat(Quote(path), " cannot be written; /save needs a path"));
+    TellMessages("saved");
   }
   void Load(const std::string& path) {
     if (path.empty()) return PrintError("/load needs the path of a conversation");
     const auto text = ReadText(path);
     const Status status = text.ok() ? conversation_.Load(*text) : text.status();
-    if (!status.ok()) PrintError(status.message());
+    if (!status.ok()) return PrintError(status.message());
+    TellMessages("loaded");
+  }
+  // To a person alone, since who reads answers through a pipe wants nothing between them.
+  void TellMessages(std::string_view done) const {
+    const int messages = conversation_.messages();
+    if (editor_) PrintDim(StrCat(messages, messages == 1 ? " message " : " messages ", done));
   }
 
   Engine& engine_;

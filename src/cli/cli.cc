@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/str_cat.h"
 #include "cli/output.h"
@@ -214,6 +215,12 @@ class Program {
   }
 
   Status TakeSettings(CLI::App& command) {
+    CLI::Option* const config = command.get_option("--config");
+    const std::string elsewhere = Environment("SLUICE_CONFIG");
+    if (config->count() == 0 && !elsewhere.empty()) {
+      config->add_result(elsewhere);
+      config->run_callback();
+    }
     for (const std::string& name : UnknownVariables(app_)) {
       LogWarning("the environment variable ", name,
                  " is no option of any command and has no effect; see sluice ", command.get_name(),

@@ -49,6 +49,7 @@ size_t Conversation::FirstTurn() const {
 
 Result<RunResult> Conversation::Answer(const std::string& text,
                                        const std::function<void(const TextDelta&)>& on_delta) {
+  Json before = messages_;
   messages_.push_back({{"role", "user"}, {"content", text}});
   forgotten_ = 0;
   while (!HasRoom() && ForgetTurn()) continue;
@@ -64,7 +65,8 @@ Result<RunResult> Conversation::Answer(const std::string& text,
       return result;
     }
     if (result.status().code() != StatusCode::kTooLarge || !ForgetTurn()) {
-      messages_.erase(messages_.size() - 1);
+      messages_ = std::move(before);
+      forgotten_ = 0;
       return result;
     }
   }
@@ -134,6 +136,16 @@ Status Conversation::Set(const std::string& name, const std::string& value) {
       },
       asked_);
   return status;
+}
+
+std::string Conversation::WhatIsSet() const {
+  std::string lines = StrCat("max_tokens ", max_tokens_, "\n");
+  ForEachRequestField(
+      [&lines](const SamplingField& field, const auto& setting) {
+        lines += StrCat(field.name, " ", setting ? StrCat(*setting) : "is not set", "\n");
+      },
+      asked_);
+  return lines;
 }
 
 std::string Conversation::NamesToSet() {

@@ -18,7 +18,7 @@ class Conversation {
 
   // Answers one message; what was drawn before Ctrl-C stays. Where the context has no room for
   // it and for an answer of a quarter of the context, or of max_tokens, the oldest turns are
-  // forgotten first. After an error the message is forgotten.
+  // forgotten first. After an error the message is, and all else is as it was.
   Result<RunResult> Answer(const std::string& text,
                            const std::function<void(const TextDelta&)>& on_delta);
   // Turns that the last answer had no room for: a question and its answer each.
@@ -32,6 +32,8 @@ class Conversation {
   // value out of range.
   Status Set(const std::string& name, const std::string& value);
   static std::string NamesToSet();  // with commas between them
+  std::string WhatIsSet() const;    // a line for each, with its value
+  int messages() const { return static_cast<int>(messages_.size()); }
 
   // The messages as JSON, and back. kInvalidArgument for what is no conversation.
   std::string Saved() const;

@@ -18,13 +18,13 @@ constexpr size_t kConfigBytesMax = size_t{1} << 20;
 constexpr std::string_view kPrefix = "SLUICE_";
 constexpr char kServe[] = "serve";  // the one command that takes several models
 
-// Names that are no option: of the cache, of devices, and of the scripts and tests around this
-// program, which hand their environment on.
+// Names that are no option with a value of its own: of --config, of the cache, of devices, and of
+// the scripts and tests around this program, which hand their environment on.
 constexpr std::string_view kOtherVariables[] = {
-    "SLUICE_CACHE",         "SLUICE_CLIENTS",        "SLUICE_DOWNLOADS",       "SLUICE_FIXTURES",
-    "SLUICE_GOLDEN_DEVICE", "SLUICE_LOGS",           "SLUICE_PRODUCTS",        "SLUICE_PYTHON",
-    "SLUICE_ROOT",          "SLUICE_SCHEMAS",        "SLUICE_SIM_SEED",        "SLUICE_SIM_STEPS",
-    "SLUICE_VENV",          "SLUICE_XPU_ANY_VENDOR", "SLUICE_XPU_GPU_KERNELS",
+    "SLUICE_CACHE",     "SLUICE_CLIENTS",       "SLUICE_CONFIG",         "SLUICE_DOWNLOADS",
+    "SLUICE_FIXTURES",  "SLUICE_GOLDEN_DEVICE", "SLUICE_LOGS",           "SLUICE_PRODUCTS",
+    "SLUICE_PYTHON",    "SLUICE_ROOT",          "SLUICE_SCHEMAS",        "SLUICE_SIM_SEED",
+    "SLUICE_SIM_STEPS", "SLUICE_VENV",          "SLUICE_XPU_ANY_VENDOR", "SLUICE_XPU_GPU_KERNELS",
 };
 
 // What an option is called in environment and file; empty for one that stands in neither.
@@ -82,8 +82,8 @@ class FileReader {
   Status Read(Settings* settings, std::vector<ModelTable>* models) {
     auto text = ReadRegularFile(path_, kConfigBytesMax);
     if (!text.ok()) {
-      return InvalidArgument(
-          StrCat("the file of --config cannot be read: ", text.status().message()));
+      return InvalidArgument(StrCat("the file of --config, or of SLUICE_CONFIG, cannot be read: ",
+                                    text.status().message()));
     }
     SLUICE_ASSIGN_OR_RETURN(const std::vector<TomlEntry> entries, ParseToml(*text, path_));
     SLUICE_RETURN_IF_ERROR(ReadModels(entries, models));

@@ -64,6 +64,11 @@ constexpr Spelling kHinted[] = {
     {"--cache-type-k", "use --kv-dtype"},
     {"--cache-type-v", "use --kv-dtype"},
     {"--gpu-memory-utilization", "use --kv-memory"},
+    {"--max-num-batched-tokens", "use --max-batch-tokens"},
+    {"--kv-cache-dtype", "use --kv-dtype"},
+    {"--enable-auto-tool-choice", "leave it out, calls of tools are always told apart"},
+    {"--tool-call-parser", "use --tool-parser"},
+    {"--enable-prefix-caching", "leave it out, it is on by default"},
     {"--models-dir", "name each model, as NAME=MODEL"},
     {"--models-max", "use --memory-budget"},
 };

@@ -266,6 +266,7 @@ class ChatTest(unittest.TestCase):
         chat.ask("/retry")
         chat.ask("/set max_tokens 1")
         self.assertIn("1 tokens", chat.ask("two"))
+        self.assertIn("max_tokens 1\r\ntemperature 0\r\ntop_p is not set\r\n", chat.ask("/set"))
         self.assertIn("temperature is 1000", chat.ask("/set temperature 1000"))
         self.assertIn("there is no \"x\" to set", chat.ask("/set x 1"))
         chat.ask("/edit")
@@ -278,7 +279,7 @@ class ChatTest(unittest.TestCase):
         path = os.path.join(self.home, "old.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write('[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]')
-        chat.ask("/load " + path)
+        self.assertIn("2 messages loaded", chat.ask("/load " + path))
         self.assertEqual(self.saved(chat), [("user", "a"), ("assistant", "b")])
         self.assertIn("not valid JSON", chat.ask("/load " + __file__))
         self.assertIn("needs the path", chat.ask("/load"))
@@ -291,6 +292,17 @@ class ChatTest(unittest.TestCase):
         self.assertIn(("user", "the text\n\nwhat is this?"), self.saved(chat))
         chat.type("/by\t\r")
         self.assertEqual(chat.process.wait(SECONDS_MAX), 0)
+
+    def test_a_message_that_is_too_long_costs_no_turn(self):
+        chat = self.chat("-n", "2", "--max-model-len", "128")
+        chat.ask("one")
+        before = self.saved(chat)
+        answer = chat.ask("word " * 200)
+        self.assertIn("has no room", answer)
+        self.assertNotIn("left out", answer)
+        self.assertEqual(self.saved(chat), before)
+        chat.ask("two")
+        self.assertEqual(self.saved(chat)[:2], before)
 
     def test_the_terminal_is_as_it_was(self):
         chat = self.chat("-n", "1")

@@ -299,6 +299,15 @@ class Answers(Refusals):
             done = run("generate", "-p", "x", "--json", "--config", config.name,
                        env={"SLUICE_MAX_TOKENS": ""})
             self.assertEqual(json.loads(done.stdout)["usage"]["completion_tokens"], 3)
+            elsewhere = {"SLUICE_CONFIG": config.name}
+            done = run("generate", "-p", "x", "--json", env=elsewhere)
+            self.assertEqual(json.loads(done.stdout)["usage"]["completion_tokens"], 3)
+            self.assertNotIn("SLUICE_CONFIG", done.stderr)
+            done = run("generate", "-p", "x", "--config", "/no/file", env=elsewhere)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            done = run("generate", "-p", "x", env={"SLUICE_CONFIG": "/no/file"})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("SLUICE_CONFIG, cannot be read: /no/file", done.stderr)
             for text, words in [("port = 1\nno garbage\n", ["line 2"]), ("prot = 1\n", ["line 1", "prot"]),
                                 ("kv-dtype = \"f7\"\n", ["line 1", "f7"]),
                                 ("threads = -1\n", ["line 1", "threads"])]:
@@ -341,6 +350,7 @@ class Answers(Refusals):
         done = run("generate", "-m", MODEL, "-p", "x", "-n", "1", "-c", "64", "-t", "1", "--temp", "0")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.refuse(2, ["--device"], "generate", MODEL, "-p", "x", "-ngl", "99")
+        self.refuse(2, ["--max-batch-tokens"], "serve", MODEL, "--max-num-batched-tokens", "64")
         self.refuse(2, ["--hlep", "did you mean --help?"], "serve", "--hlep")
         self.refuse(2, ["--kv-memory", "unit"], "generate", MODEL, "-p", "x", "--kv-memory", "5")
 
