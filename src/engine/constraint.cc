@@ -91,8 +91,26 @@ bool Constraint::Go(int32_t id) {
   return true;
 }
 
+bool Constraint::Rejoin(const Constraint& other) {
+  if (walk_ == nullptr || lost_ || other.lost_) return false;
+  auto [mine, its] =
+      std::mismatch(gone_.begin(), gone_.end(), other.gone_.begin(), other.gone_.end());
+  const auto same = its - other.gone_.begin(), rest = other.gone_.end() - its;
+  if (rest * kCopiedPerWalked > same) return false;
+  walk_->Back(static_cast<int>(gone_.end() - mine));
+  gone_.erase(mine, gone_.end());
+  for (; its != other.gone_.end(); ++its) {
+    if (!walk_->Go(*its)) return false;
+    gone_.push_back(*its);
+  }
+  return true;
+}
+
 void Constraint::Follow(const Constraint& other) {
-  walk_ = other.walk_->Copy();
+  if (!Rejoin(other)) {
+    walk_ = other.walk_->Copy();
+    gone_ = other.gone_;
+  }
   drawn_ = other.drawn_;
   ahead_ = other.ahead_;
   stuck_ = other.stuck_;
@@ -105,7 +123,9 @@ void Constraint::Take(std::span<const int32_t> ids) {
       ++drawn_;
       continue;
     }
-    if (lost_ || !Go(id)) {
+    if (!lost_ && Go(id)) {
+      gone_.push_back(id);
+    } else {
       lost_ = true;
       ++drawn_;
     }

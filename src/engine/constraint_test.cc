@@ -122,6 +122,68 @@ TEST(Constraint, OneThatFollowsAnotherGoesOnByItself) {
   EXPECT_EQ(words, expected);
 }
 
+// Counts how often it is copied; no token 63 fits.
+class CountedWalk : public text::AnswerWalk {
+ public:
+  explicit CountedWalk(int* copies) : copies_(copies) {}
+  std::unique_ptr<text::AnswerWalk> Copy() const override {
+    ++*copies_;
+    return std::make_unique<CountedWalk>(*this);
+  }
+  bool Go(text::TokenId id) override {
+    if (id == 63) return false;
+    gone_.push_back(id);
+    return true;
+  }
+  void Back(int tokens) override { gone_.resize(gone_.size() - static_cast<size_t>(tokens)); }
+  bool complete() const override { return false; }
+  // The last three tokens.
+  void AllowTokens(std::span<uint32_t> allowed) override {
+    for (size_t i = std::max<size_t>(gone_.size(), 3) - 3; i < gone_.size(); ++i) {
+      allowed[gone_[i] / 32] |= 1u << (gone_[i] % 32);
+    }
+  }
+
+ private:
+  int* const copies_;
+  std::vector<text::TokenId> gone_;
+};
+
+TEST(Constraint, BeamsThatPartedLatelyFollowOneAnotherWithoutACopy) {
+  const Constraints model(nullptr, 64, {2});
+  int copies = 0;
+  Constraint first(model, std::make_unique<CountedWalk>(&copies), 0);
+  Constraint second(model, nullptr, 0);
+  second.Follow(first);
+  EXPECT_EQ(copies, 1);  // it had no walk yet
+  first.Take(std::vector<int32_t>(1000, 33));
+  second.Follow(first);
+  EXPECT_EQ(copies, 2);  // nothing in common
+  std::vector<uint32_t> words, expected;
+  for (int32_t id = 3; id < 13; ++id) {
+    first.Take(std::vector<int32_t>{id, id + 10});
+    second.Take(std::vector<int32_t>{id + 20, id + 21, id + 22});
+    second.Follow(first);
+    EXPECT_EQ(second.drawn(), first.drawn());
+    first.FillMasks({}, &expected);
+    second.FillMasks({}, &words);
+    EXPECT_EQ(words, expected);
+  }
+  EXPECT_EQ(copies, 2);
+  first.Take(std::vector<int32_t>(50, 5));
+  second.Follow(first);
+  EXPECT_EQ(copies, 3);  // a copy is less work
+  EXPECT_EQ(second.drawn(), first.drawn());
+  // One that is lost has nothing to go back to, and whoever follows it is lost, too.
+  second.Take(std::vector<int32_t>{63});
+  second.Follow(first);
+  EXPECT_EQ(copies, 4);
+  first.FillMasks({}, &expected);
+  second.FillMasks({}, &words);
+  EXPECT_EQ(words, expected);
+  EXPECT_FALSE(second.stuck());
+}
+
 TEST(Constraint, WhatIsForcedIsFoundWithItsMasks) {
   const Constraints model(text::ByteTokenizer(), 257, {text::kEndOfAnswer});
   Constraint constraint(model, std::make_unique<TextWalk>("_abc_de", 4), 0);
