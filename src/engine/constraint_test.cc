@@ -2,6 +2,7 @@
 // answers are noise.
 #include "engine/constraint.h"
 
+#include <algorithm>
 #include <set>
 
 #include "engine/engine_fixture.h"
@@ -182,6 +183,67 @@ TEST(Constraint, BeamsThatPartedLatelyFollowOneAnotherWithoutACopy) {
   second.FillMasks({}, &words);
   EXPECT_EQ(words, expected);
   EXPECT_FALSE(second.stuck());
+}
+
+// Tells when a walk is copied.
+class WatchedWalk : public text::AnswerWalk {
+ public:
+  WatchedWalk(std::unique_ptr<text::AnswerWalk> walk, bool* copied)
+      : walk_(std::move(walk)), copied_(copied) {}
+  std::unique_ptr<text::AnswerWalk> Copy() const override {
+    *copied_ = true;
+    return std::make_unique<WatchedWalk>(walk_->Copy(), copied_);
+  }
+  bool Go(text::TokenId id) override { return walk_->Go(id); }
+  void Back(int tokens) override { walk_->Back(tokens); }
+  bool complete() const override { return walk_->complete(); }
+  void AllowTokens(std::span<uint32_t> allowed) override { walk_->AllowTokens(allowed); }
+
+ private:
+  const std::unique_ptr<text::AnswerWalk> walk_;
+  bool* const copied_;
+};
+
+// The library's matcher takes tokens back and reads others, as it reads a text that is new to it.
+TEST(Constraint, AGrammarIsFollowedWithoutACopyToTheSameMasks) {
+  const auto tokenizer = text::ByteTokenizer();
+  text::GrammarCompiler compiler(tokenizer, 257, {text::kEndOfAnswer});
+  constexpr const char* kSchema = R"({"type": "array", "items": {"type": "object", "properties":
+      {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}})";
+  const auto grammar = text::Compile({Grammar::Kind::kJsonSchema, kSchema}, &compiler);
+  ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+  const Constraints model(tokenizer, 257, {text::kEndOfAnswer});
+  const auto take = [](std::string_view text, Constraint* constraint) {
+    for (const unsigned char byte : text) constraint->Take(std::vector<int32_t>{byte});
+  };
+  std::string shared = "[";
+  for (int i = 0; i < 120; ++i) shared += R"({"a":"xyz"},)";
+  bool copied = false;
+  const auto begin = [&] {
+    return std::make_unique<WatchedWalk>((*grammar)->Walk(false), &copied);
+  };
+  Constraint one(model, begin(), 0), other(model, begin(), 0);
+  take(shared, &one);
+  take(shared, &other);
+  std::string text = shared;
+  std::vector<uint32_t> words, expected;
+  const std::pair<const char*, const char*> ways[] = {
+      {R"({"a")", R"({)"}, {R"(:"q)", R"(:"qrs"})"}, {R"("})", R"(\")"}, {"]", R"(,{"a)"}};
+  for (const auto& [goes, parts] : ways) {
+    take(goes, &one);
+    take(parts, &other);
+    text += goes;
+    other.Follow(one);
+    Constraint fresh(model, (*grammar)->Walk(false), 0);
+    take(text, &fresh);
+    other.FillMasks({}, &words);
+    fresh.FillMasks({}, &expected);
+    EXPECT_EQ(words, expected) << text.substr(shared.size());
+    EXPECT_FALSE(fresh.stuck());
+    EXPECT_EQ(other.drawn(), fresh.drawn());
+  }
+  EXPECT_TRUE(text::HasBit(words, text::kEndOfAnswer));
+  EXPECT_FALSE(copied);
 }
 
 TEST(Constraint, WhatIsForcedIsFoundWithItsMasks) {
