@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "device/part.h"
 #include "ops/conformance_case.h"
@@ -11,11 +15,76 @@
 namespace sluice::ops {
 namespace {
 
+// An op whose implementations are compared with its reference: what the comparison asks of it, so
+// that the comparison itself is compiled once and not for each op.
+class OpUnderTest {
+ public:
+  virtual ~OpUnderTest() = default;
+
+  virtual std::string_view name() const = 0;
+  // Which one: an index of these, the table's; kReference is the reference.
+  virtual std::vector<std::string> Implementations() const = 0;
+  virtual Arithmetic ArithmeticOf(int which) const = 0;
+
+  // Makes the case of this number the current one, which all that follows is about.
+  virtual void Draw(int number, TestNoise& noise) = 0;
+  virtual const CaseMemory& memory() const = 0;
+  virtual std::string Description() const = 0;
+  virtual Support Supports(int which, const device::DeviceFacts& facts) const = 0;
+  // Calls it over `tensors`, one for each array of memory(), and waits for it.
+  virtual Status Run(int which, ConformanceTarget& target,
+                     std::span<const Tensor> tensors) const = 0;
+};
+
+constexpr int kReference = -1;
+
 // The reference of an op and whether it takes a descriptor.
 template <class Op>
 struct Reference {
   Support (*supports)(const typename Op::Desc&, const device::DeviceFacts&);
   Status (*run)(device::Stream&, const typename Op::Desc&, const typename Op::Args&);
+};
+
+template <class Op>
+class OpUnderTestOf final : public OpUnderTest {
+ public:
+  // REQUIRES: `table` outlives this.
+  OpUnderTestOf(const OpTable& table, const Reference<Op>& reference)
+      : implementations_(table.List<Op>()),
+        reference_{"reference", reference.supports, reference.run} {}
+
+  std::string_view name() const override { return Op::kName; }
+  std::vector<std::string> Implementations() const override {
+    std::vector<std::string> names;
+    for (const Implementation<Op>& implementation : implementations_)
+      names.emplace_back(implementation.name);
+    return names;
+  }
+  Arithmetic ArithmeticOf(int which) const override { return At(which).arithmetic; }
+
+  void Draw(int number, TestNoise& noise) override { drawn_ = MakeCase(Op(), number, noise); }
+  const CaseMemory& memory() const override { return drawn_; }
+  std::string Description() const override { return drawn_.desc.ToString(); }
+  Support Supports(int which, const device::DeviceFacts& facts) const override {
+    return At(which).supports(drawn_.desc, facts);
+  }
+  Status Run(int which, ConformanceTarget& target, std::span<const Tensor> tensors) const override {
+    SLUICE_ASSIGN_OR_RETURN(const typename Op::Args args, drawn_.args(target, tensors));
+    const Implementation<Op>& called = At(which);
+    const std::shared_ptr<Kept<Op>> kept = called.keep != nullptr ? called.keep() : nullptr;
+    SLUICE_RETURN_IF_ERROR(kept != nullptr ? kept->Run(*target.stream, drawn_.desc, args)
+                                           : called.run(*target.stream, drawn_.desc, args));
+    return target.stream->Synchronize();  // while what it keeps is there
+  }
+
+ private:
+  const Implementation<Op>& At(int which) const {
+    return which == kReference ? reference_ : implementations_[static_cast<size_t>(which)];
+  }
+
+  const std::span<const Implementation<Op>> implementations_;
+  const Implementation<Op> reference_;
+  ConformanceCase<Op> drawn_;
 };
 
 Tensor At(const Array& array, const device::View& view) {
@@ -44,18 +113,14 @@ std::byte GuardOf(int number, size_t array) {
 }
 
 // Runs one call and brings `memory` to what the call left.
-template <class Op>
-Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation,
-             const ConformanceCase<Op>& generated, std::vector<Array>& memory) {
+Status RunOn(ConformanceTarget& target, const OpUnderTest& op, int which,
+             std::vector<Array>& memory) {
   std::vector<Tensor> tensors;
   for (const Array& array : memory) {
     SLUICE_ASSIGN_OR_RETURN(const Tensor tensor, target.Upload(array));
     tensors.push_back(tensor);
   }
-  SLUICE_ASSIGN_OR_RETURN(const typename Op::Args args, generated.args(target, tensors));
-  const Bound<Op> bound(&implementation, generated.desc);
-  SLUICE_RETURN_IF_ERROR(bound(*target.stream, args));
-  SLUICE_RETURN_IF_ERROR(target.stream->Synchronize());
+  SLUICE_RETURN_IF_ERROR(op.Run(which, target, tensors));
   if (target.device == nullptr) return OkStatus();
   std::vector<device::CopyItem> items;
   for (size_t i = 0; i < memory.size(); ++i) {
@@ -66,16 +131,16 @@ Status RunOn(ConformanceTarget& target, const Implementation<Op>& implementation
   return target.CheckGuards();
 }
 
-template <class Op>
-void Judge(const ConformanceCase<Op>& generated, int number, Arithmetic arithmetic,
-           bool reference_order, const Status& status, const std::vector<Array>& got,
-           const std::vector<Array>& expected, ConformanceResult& result) {
+void Judge(const OpUnderTest& op, int number, Arithmetic arithmetic, bool reference_order,
+           const Status& status, const std::vector<Array>& got, const std::vector<Array>& expected,
+           ConformanceResult& result) {
+  const CaseMemory& drawn = op.memory();
   ++result.cases;
   std::string wrong = status.ok() ? "" : status.message();
   for (size_t i = 0; i < got.size() && wrong.empty(); ++i) {
-    const double limit = LimitOf(generated.limits[i], arithmetic, reference_order);
-    const auto comparer = generated.comparers.find(i);
-    const Comparison comparison = comparer != generated.comparers.end()
+    const double limit = LimitOf(drawn.limits[i], arithmetic, reference_order);
+    const auto comparer = drawn.comparers.find(i);
+    const Comparison comparison = comparer != drawn.comparers.end()
                                       ? comparer->second(got[i], expected[i], limit)
                                       : Compare(got[i], expected[i], limit);
     const double share = limit > 0.0 ? comparison.error / limit : 0.0;
@@ -89,13 +154,12 @@ void Judge(const ConformanceCase<Op>& generated, int number, Arithmetic arithmet
   }
   if (wrong.empty()) return;
   if (result.failures++ == 0)
-    result.first_failure = StrCat("case ", number, " (", generated.desc.ToString(), "): ", wrong);
+    result.first_failure = StrCat("case ", number, " (", op.Description(), "): ", wrong);
 }
 
 // An implementation and what it has shown so far.
-template <class Op>
 struct Candidate {
-  const Implementation<Op>* implementation;
+  int which;
   ConformanceResult result;
 };
 
@@ -103,40 +167,35 @@ bool WantsMore(const ConformanceResult& result, int cases) {
   return result.cases < cases && result.excluded.empty();
 }
 
-// Whether a candidate takes a case; counts it where it does not.
-template <class Op>
-bool Takes(Candidate<Op>& candidate, const typename Op::Desc& desc,
-           const device::DeviceFacts& facts) {
+// Whether a candidate takes the case; counts it where it does not.
+bool Takes(const OpUnderTest& op, Candidate& candidate, const device::DeviceFacts& facts) {
   ConformanceResult& result = candidate.result;
-  const Support support = candidate.implementation->supports(desc, facts);
+  const Support support = op.Supports(candidate.which, facts);
   if (support.ok) return true;
   ++result.declined;
   if (support.of_device) result.excluded = support.reason;
   return false;
 }
 
-template <class Op>
 Status RunCase(device::Device& device, device::Stream& stream, const OpTable& table,
-               const Reference<Op>& reference, const ConformanceCase<Op>& generated, int number,
-               std::span<Candidate<Op>* const> takers) {
-  const Support takes = reference.supports(generated.desc, device::DeviceFacts());
-  CHECK(takes.ok, "the reference declines ", generated.desc.ToString(), ": ", takes.reason);
-  std::vector<Array> expected = generated.memory;
+               const OpUnderTest& op, int number, std::span<Candidate* const> takers) {
+  const Support takes = op.Supports(kReference, device::DeviceFacts());
+  CHECK(takes.ok, "the reference declines ", op.Description(), ": ", takes.reason);
+  std::vector<Array> expected = op.memory().memory;
   ConformanceTarget host;
   host.stream = &stream;
-  const Implementation<Op> truth = {"reference", reference.supports, reference.run};
-  SLUICE_RETURN_IF_ERROR(RunOn(host, truth, generated, expected));
-  for (Candidate<Op>* taker : takers) {
+  SLUICE_RETURN_IF_ERROR(RunOn(host, op, kReference, expected));
+  for (Candidate* taker : takers) {
     ConformanceTarget target;
     target.device = &device;
     target.stream = &stream;
     target.table = &table;
     target.number = number;
-    target.implementation = taker->implementation->name;
-    std::vector<Array> got = generated.memory;
-    const Status status = RunOn(target, *taker->implementation, generated, got);
-    Judge(generated, number, taker->implementation->arithmetic, device.facts().reference_order,
-          status, got, expected, taker->result);
+    target.implementation = taker->result.implementation;
+    std::vector<Array> got = op.memory().memory;
+    const Status status = RunOn(target, op, taker->which, got);
+    Judge(op, number, op.ArithmeticOf(taker->which), device.facts().reference_order, status, got,
+          expected, taker->result);
   }
   return OkStatus();
 }
@@ -144,15 +203,15 @@ Status RunCase(device::Device& device, device::Stream& stream, const OpTable& ta
 // Case numbers that are tried for an implementation that takes few descriptors.
 int NumbersMax(int cases) { return std::max(20 * std::min(cases, 1 << 24), 400); }
 
-template <class Op>
 Status RunOp(device::Device& device, const OpTable& table, const ConformanceOptions& options,
-             const Reference<Op>& reference, std::vector<ConformanceResult>& results) {
-  std::vector<Candidate<Op>> candidates;
-  for (const Implementation<Op>& implementation : table.List<Op>()) {
-    if (!std::string_view(implementation.name).starts_with(options.only)) continue;
-    candidates.push_back({&implementation, {}});
-    candidates.back().result.op = Op::kName;
-    candidates.back().result.implementation = implementation.name;
+             OpUnderTest& op, std::vector<ConformanceResult>& results) {
+  std::vector<Candidate> candidates;
+  const std::vector<std::string> names = op.Implementations();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].starts_with(options.only)) continue;
+    candidates.push_back({static_cast<int>(i), {}});
+    candidates.back().result.op = op.name();
+    candidates.back().result.implementation = names[i];
   }
   if (candidates.empty()) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<device::Stream> stream, device.CreateStream());
@@ -160,17 +219,15 @@ Status RunOp(device::Device& device, const OpTable& table, const ConformanceOpti
   const auto wants = [&](const auto& c) { return WantsMore(c.result, options.cases); };
   for (int number = 0; number < NumbersMax(options.cases); ++number) {
     if (std::none_of(candidates.begin(), candidates.end(), wants)) break;
-    const ConformanceCase<Op> generated = MakeCase(Op(), number, noise);
-    std::vector<Candidate<Op>*> takers;
-    for (Candidate<Op>& candidate : candidates) {
-      if (wants(candidate) && Takes(candidate, generated.desc, table.facts()))
-        takers.push_back(&candidate);
+    op.Draw(number, noise);
+    std::vector<Candidate*> takers;
+    for (Candidate& candidate : candidates) {
+      if (wants(candidate) && Takes(op, candidate, table.facts())) takers.push_back(&candidate);
     }
     if (takers.empty()) continue;
-    SLUICE_RETURN_IF_ERROR(
-        RunCase<Op>(device, *stream, table, reference, generated, number, takers));
+    SLUICE_RETURN_IF_ERROR(RunCase(device, *stream, table, op, number, takers));
   }
-  for (Candidate<Op>& candidate : candidates) {
+  for (Candidate& candidate : candidates) {
     ConformanceResult& result = candidate.result;
     if (!result.ok() && result.cases == 0)
       result.first_failure = StrCat("no case: it took none of ", result.declined, " descriptors");
@@ -349,7 +406,8 @@ Result<std::vector<ConformanceResult>> RunConformance(device::Device& device, co
   std::set<std::string> checked;
   SLUICE_RETURN_IF_ERROR(ForEachOp([&]<class Op>(const Reference<Op>& reference) {
     checked.emplace(Op::kName);
-    return RunOp<Op>(device, table, options, reference, results);
+    OpUnderTestOf<Op> op(table, reference);
+    return RunOp(device, table, options, op, results);
   }));
   if (options.only.empty()) AddUnchecked(table, checked, results);
   return results;

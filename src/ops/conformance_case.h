@@ -47,16 +47,12 @@ struct Allowance {
 };
 double LimitOf(const Allowance& allowance, Arithmetic arithmetic, bool reference_order);
 
-template <class Op>
-struct ConformanceCase {
-  typename Op::Desc desc;
+// All memory of a call, and how it is judged.
+struct CaseMemory {
   std::vector<Array> memory;
   std::vector<Allowance> limits;  // per array; what is only read has 0
   // By array, in place of Compare: for what holds structs.
   std::map<size_t, Comparison (*)(const Array& got, const Array& expected, double limit)> comparers;
-  // The arguments over `tensors`, one per array of `memory`.
-  std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
-      args;
 
   // Adds an array and returns its index.
   size_t Add(Array array, Allowance limit = {}) {
@@ -64,6 +60,14 @@ struct ConformanceCase {
     limits.push_back(limit);
     return memory.size() - 1;
   }
+};
+
+template <class Op>
+struct ConformanceCase : CaseMemory {
+  typename Op::Desc desc;
+  // The arguments over `tensors`, one per array of `memory`.
+  std::function<Result<typename Op::Args>(ConformanceTarget&, std::span<const Tensor> tensors)>
+      args;
 };
 
 // What the generators draw from.
