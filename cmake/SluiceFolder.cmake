@@ -38,7 +38,7 @@ function(sluice_units out id sources alone)
   set(${out} ${units} PARENT_SCOPE)
 endfunction()
 
-# sluice_folder(NAME DEPENDS <folders...> LIBRARIES <targets...> [OBJECT] [ALONE <files...>])
+# sluice_folder(NAME [OBJECT] [COLD] DEPENDS <folders...> LIBRARIES <targets...> [ALONE <files...>])
 #
 # One folder of src/ is one target. Its sources are the *.cc beside the call and below it, as far as no
 # folder there is a target itself, without *_test, *_bench and *_fuzz, which become
@@ -47,9 +47,10 @@ endfunction()
 # headers and those of the folders it depends on: the include path is a folder of links, one per
 # folder, so an include that the layout forbids finds no file. OBJECT keeps every object of the
 # folder in the program (implementations that register themselves by being linked). ALONE names files that
-# have compiler options of their own.
+# have compiler options of their own. COLD: nothing is computed here that a user would wait for, so that the compiler
+# need not spend half of its time on optimization: 10.7 s instead of 19.9 for eight files of cli (GCC 12, AMD EPYC 9004).
 function(sluice_folder name)
-  cmake_parse_arguments(ARG "OBJECT" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT;COLD" "" "DEPENDS;LIBRARIES;TEST_DEPENDS;ALONE" ${ARGN})
   string(REPLACE "/" "_" id ${name})
   set(target sluice_${id})
 
@@ -99,6 +100,9 @@ function(sluice_folder name)
     target_link_libraries(${target} ${scope} sluice_${dependency})
   endforeach()
 
+  if(ARG_COLD)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
+  endif()
   # Where little is computed, optimization of sanitized code costs more than it gains: a third of the
   # compiler's time (8.5 s with it and 5.7 without for src/server/http/http.cc).
   if(scope STREQUAL PUBLIC AND SLUICE_SANITIZE AND NOT SLUICE_FUZZ AND NOT id MATCHES "^(base|ops|backend|text|sample)")
