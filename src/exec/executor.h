@@ -171,7 +171,7 @@ class Executor : public StepRunner {
     // Staging of these, and behind them of those that come instead; unused where the host's memory
     // is the device's.
     device::Buffer row_logits;
-    // Staging of the nodes that were guessed behind it; unused as row_logits.
+    // Staging of the nodes that were guessed behind it, of all sequences; unused as row_logits.
     device::Buffer nodes;
     std::unique_ptr<device::Event> done;
     StepTimer::Marks marks;
@@ -192,7 +192,8 @@ class Executor : public StepRunner {
   void CollectVectors(const batch::BatchPlan& plan, batch::StepResult* result) const;
   // Sequences of a plan that get guesses as trees; 0: none does.
   int64_t GuessedTrees(const batch::BatchPlan& plan) const;
-  // The nodes that were guessed: on the stream, and into the result.
+  // The nodes that were guessed: what Flight::nodes is; on the stream; and into the result.
+  Result<device::Buffer> NodesStaging(int max_num_seqs) const;
   Status FetchNodes(Flight* flight);
   void CollectNodes(const Flight& flight, batch::StepResult* result) const;
   Status MakeProposer(const Options& options);
@@ -204,7 +205,7 @@ class Executor : public StepRunner {
   DraftChain::Shared ChainOver(int group, const Options& options) const;
   // By what a step's guesses are drawn.
   void WriteGuessRows(Flight* flight);
-  Status MakeFlights(int depth);
+  Status MakeFlights(int depth, int max_num_seqs);
   Status Sample(Flight* flight, const batch::MaskSet& masks);
   Status FetchLogits(Flight* flight, std::span<const int32_t> rows);
   std::span<const float> FetchedLogits(const Flight& flight, size_t i) const;

@@ -36,7 +36,7 @@ class GuessTrees : public ::testing::TestWithParam<const char*> {
       const auto resolved = device::ResolveDevice("xpu", device::LinkedBackends());
       if (!resolved.ok()) GTEST_SKIP() << "no device: " << resolved.status().message();
     }
-    depths_ = Golden("tree.json")["depths"].get<int>();
+    depths_ = guesses_ = Golden("tree.json")["depths"].get<int>();
     prompt_ = Golden("expected.json")["prompt"].get<std::vector<int32_t>>();
     tiny_.emplace("../drafts/target",
                   TinyOptions{.device = GetParam(), .kv_dtype = DType::kF32, .draft_trees = true});
@@ -86,7 +86,7 @@ class GuessTrees : public ::testing::TestWithParam<const char*> {
     plan.plan().entries.back().query_tokens = static_cast<int32_t>(tokens.size());
     if (drafts > 0) plan.Tree(parents);
     if (first == 0) plan.Start(slot, {.temperature = 0.0f}, tokens);
-    plan.plan().entries.back().guesses = plan.plan().guesses = depths_;
+    plan.plan().entries.back().guesses = plan.plan().guesses = guesses_;
     auto result = tiny_->Run(std::move(plan.plan()));
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? *std::move(result) : StepResult();
@@ -97,7 +97,7 @@ class GuessTrees : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<model::EagleHead> head_;
   std::unique_ptr<kvstore::KvStore> store_;
   std::vector<int32_t> prompt_;
-  int depths_ = 0;
+  int depths_ = 0, guesses_ = 0;  // the latter of each step
   uint64_t step_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(Devices, GuessTrees, ::testing::Values("cpu", "pinned", "xpu"),
@@ -157,6 +157,19 @@ TEST_P(GuessTrees, BehindATreeTheyAreThoseOfTheSameText) {
     slot = slot % (kTestSlots - 1) + 1;
   }
   EXPECT_GT(aside, 5) << "the test shows little";
+}
+
+// What its nodes come to the host by was once made in the first steps that guessed, and again where
+// more sequences did.
+TEST_P(GuessTrees, AStepAsksTheDeviceForNoMemory) {
+  if (GetParam() != std::string("pinned")) GTEST_SKIP() << "of a device that counts";
+  guesses_ = 0;  // what every step comes by is made in the first one
+  Run(0, 0, prompt_);
+  guesses_ = depths_;
+  const int64_t before = tiny_->queued().counts().allocations;
+  for (int slot = 0; slot < kTestSlots; ++slot) Run(slot, 0, prompt_);
+  Run(1, static_cast<int>(prompt_.size()), {7, 8, 9, 10}, {0, 0, 2});
+  EXPECT_EQ(tiny_->queued().counts().allocations, before);
 }
 
 TEST_P(GuessTrees, AStepIsTwoReplays) {

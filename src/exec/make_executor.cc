@@ -280,7 +280,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .draft_spare = DraftSpare(wanted),
                      .expert_groups = model.config().experts.groups};
   const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
-  SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful));
+  SLUICE_RETURN_IF_ERROR(
+      executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful, max_num_seqs));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
   return executor;
 }
@@ -338,7 +339,7 @@ size_t Executor::CarveStaged(const InputShape& shape, Inputs* inputs) const {
   return bytes;
 }
 
-Status Executor::MakeFlights(int depth) {
+Status Executor::MakeFlights(int depth, int max_num_seqs) {
   info_.depth = depth;
   unfinished_.reserve(depth);
   for (int i = 0; i < depth; ++i) {
@@ -346,6 +347,7 @@ Status Executor::MakeFlights(int depth) {
     SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());
     SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
     SLUICE_ASSIGN_OR_RETURN(flight.rows, sampler_->MakeStep());
+    SLUICE_ASSIGN_OR_RETURN(flight.nodes, NodesStaging(max_num_seqs));
     if (timer_) {
       SLUICE_ASSIGN_OR_RETURN(flight.marks, timer_->MakeMarks());
     }

@@ -77,6 +77,11 @@ size_t DraftBytes(const DraftOf& draft, const model::ModelOptions& options, int 
                                                  draft.drawn, draft.block(), draft.depths()));
 }
 
+// Of DeviceProposer::nodes.
+size_t NodesBytes(const ops::Tensor& nodes) {
+  return RowBytes(nodes.dtype, static_cast<size_t>(nodes.size()));
+}
+
 // Rows of logits that one pass of what guesses leaves.
 int64_t RowsOf(const Executor::Options& options) {
   return int64_t{options.max_num_seqs} * (options.guess_trees ? kGuessTree.beams : 1);
@@ -211,14 +216,18 @@ int64_t Executor::GuessedTrees(const batch::BatchPlan& plan) const {
                        [](const batch::PlanEntry& entry) { return entry.guesses > 0; });
 }
 
+Result<device::Buffer> Executor::NodesStaging(int max_num_seqs) const {
+  if (!info_.guess_trees || proposer_ == nullptr || !device_.facts().device_memory)
+    return device::Buffer();
+  return device::AllocateStaging(device_, NodesBytes(proposer_->nodes(max_num_seqs)));
+}
+
 Status Executor::FetchNodes(Flight* flight) {
   const int64_t drafts = GuessedTrees(flight->batch.plan);
   if (drafts == 0 || !device_.facts().device_memory) return OkStatus();
   const ops::Tensor nodes = proposer_->nodes(drafts);
-  const size_t bytes = RowBytes(nodes.dtype, static_cast<size_t>(nodes.size()));
-  if (flight->nodes.bytes() < bytes) {
-    SLUICE_ASSIGN_OR_RETURN(flight->nodes, device::AllocateStaging(device_, 2 * bytes));
-  }
+  const size_t bytes = NodesBytes(nodes);
+  CHECK(bytes <= flight->nodes.bytes(), "more sequences guess than there are");
   device::CopyItem item{flight->nodes.view(), {nodes.data, bytes, nodes.memory, nodes.device}};
   item.destination.bytes = bytes;
   return device_.Copy(*stream_, {&item, 1});

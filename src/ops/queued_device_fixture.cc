@@ -357,6 +357,7 @@ std::vector<std::byte> QueuedDevice::Read(const device::View& view) {
 
 Result<device::Buffer> QueuedDevice::Allocate(size_t bytes, device::MemoryKind kind) {
   std::lock_guard lock(state_->mutex);
+  ++counts_.allocations;
   if (kind == device::MemoryKind::kShared) {
     return Status(StatusCode::kUnimplemented, "no memory that the host shares");
   }

@@ -42,6 +42,7 @@ class QueuedDevice : public device::Device {
     int64_t overlapped_waits = 0;
     int64_t host_calls = 0;                // put on streams or into graphs
     int64_t bytes_to_device = 0;           // of the copies
+    int64_t allocations = 0;               // asked for, of memory of any kind
     std::map<std::string, int64_t> eager;  // of the ops, those outside of captures, by name
     int64_t sum() const { return copies + ops + replays + records + waits + syncs; }
   };
