@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/parse_bytes.h"
@@ -172,11 +173,14 @@ bool FindsTrees(const EngineOptions& options) {
   return options.speculate_tree && options.speculate == "suffix";
 }
 
+constexpr std::string_view kNoTrees = "drafts are chains, no trees: ",
+                           kAttentionTakesNone = "not all attention of the model takes trees";
+
 // Why drafts are chains where trees are asked for; empty: they are trees.
 std::string WhyNoTrees(const files::ModelFiles& files, const device::Device& device,
                        const model::ModelOptions& options, const DraftOf& draft, int sequences) {
   if (!model::TakesDraftTrees(files.config, device, options))
-    return "not all attention of the model takes trees";
+    return std::string(kAttentionTakesNone);
   if (draft.config() != nullptr && draft.block() == 0 &&
       !model::TakesDraftTrees(*draft.config(), device, draft.options)) {
     return "not all attention of what makes the drafts takes trees";
@@ -193,6 +197,13 @@ std::string WhyNoTrees(const files::ModelFiles& files, const device::Device& dev
     return StrCat("a pass has ", rows, " rows of logits for ", sequences, " sequences, and there ",
                   "is room for ", options.max_logits_rows);
   return "";
+}
+
+// Where trees are asked for of drafts that the host finds.
+void TellFoundChains(const EngineOptions& options, bool trees) {
+  if (options.speculate_tree && options.speculate == "ngram")
+    LogInfo(kNoTrees, "ngram finds one way only");
+  if (FindsTrees(options) && !trees) LogInfo(kNoTrees, kAttentionTakesNone);
 }
 
 Status CheckHead(const files::ModelFiles& files, const EngineOptions& options) {
@@ -296,6 +307,7 @@ Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& 
   SLUICE_RETURN_IF_ERROR(CheckHead(files, options));
   planned.options.draft_trees =
       FindsTrees(options) && model::TakesDraftTrees(files.config, *device_, planned.options);
+  TellFoundChains(options, planned.options.draft_trees);
   planned.options.mtp_heads = DraftsByHead(options) ? HeadsUsed(files.config, options) : 0;
   if (options.fake_balance_experts) {
     if (files.config.experts.count == 0) {
@@ -324,7 +336,7 @@ Result<LocalRunner::Planned> LocalRunner::PrepareModel(const files::ModelFiles& 
     DraftOf& guesses = planned.draft.of;
     const std::string why =
         WhyNoTrees(files, *device_, planned.options, guesses, options.max_num_seqs);
-    if (!why.empty()) LogInfo("drafts are chains, no trees: ", why);
+    if (!why.empty()) LogInfo(kNoTrees, why);
     planned.options.draft_trees = guesses.trees = why.empty();
     if (guesses.trees) guesses.drawn = 0;  // which node is taken must not depend on a lot
     guesses.options.draft_trees = guesses.trees && guesses.block() == 0;

@@ -139,11 +139,12 @@ TEST(EagleFiles, IdsThatLieAreNamed) {
   head.d2t = {1, 1};
   EXPECT_THAT(head.Error(), HasSubstr("\"d2t\" has 2 tokens, and \"draft_vocab_size\" is 3"));
   head.d2t = {1, 1, 6};
-  EXPECT_THAT(head.Error(), HasSubstr("puts guess 2 6 further, outside of the vocabulary of 8"));
+  EXPECT_THAT(head.Error(),
+              HasSubstr("\"d2t\" has 6 for guess 2, which leads out of the vocabulary of 8"));
   head.d2t = {-1, 1, 1};
-  EXPECT_THAT(head.Error(), HasSubstr("puts guess 0 -1 further"));
+  EXPECT_THAT(head.Error(), HasSubstr("has -1 for guess 0"));
   head.d2t = {1, INT64_MAX, 1};
-  EXPECT_THAT(head.Error(), HasSubstr("puts guess 1 9223372036854775807 further"));
+  EXPECT_THAT(head.Error(), HasSubstr("has 9223372036854775807 for guess 1"));
   head.d2t = {2, 1, 1};
   EXPECT_THAT(head.Error(), HasSubstr("gives the guesses 0 and 1 the same token 2"));
 }

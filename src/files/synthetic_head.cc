@@ -223,18 +223,17 @@ Result<EagleFiles> OpenSyntheticHead(const std::string& path, const ModelConfig&
   int guesses = model.vocab_size;
   const bool cut = path.find(':', kSyntheticScheme.size()) != std::string::npos;
   if (cut && UsesModelsOutput(head.form))
-    return WrongHead(StrCat("--draft-model ", Quote(path), ": heads of ", head.name,
+    return WrongHead(StrCat(Quote(path), ": heads of ", head.name,
                             " guess by the model's output matrix, all of its tokens"));
   if (cut) {
     guesses = ParseNumber<int>(chosen.guesses, 1, model.vocab_size).value_or(0);
     if (guesses == 0)
-      return WrongHead(StrCat("--draft-model ", Quote(path), " names no number of 1 to ",
-                              model.vocab_size, " tokens behind the last colon"));
+      return WrongHead(StrCat(Quote(path), " names no number of 1 to ", model.vocab_size,
+                              " tokens behind the last colon"));
   }
   if (model.intermediate_size < 1 || model.latent.kv_rank > 0 || model.head_dim < 2 ||
       model.stored_layers() < kEagleLayers)
-    return WrongHead(StrCat("--draft-model ", Quote(path),
-                            " takes its sizes from a model of at least ", kEagleLayers,
+    return WrongHead(StrCat(Quote(path), " takes its sizes from a model of at least ", kEagleLayers,
                             " layers, of plain attention and with a dense feed-forward part"));
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const TensorSource> tensors,
                           HeadTensors::Make(head.form, model, head.layers, guesses));

@@ -35,8 +35,8 @@ Result<std::vector<int32_t>> ReadTargetIds(const TensorSource& tensors, int voca
     const int64_t offset = IntegerAt(*d2t, static_cast<size_t>(guess));
     const bool near = offset >= -guess && offset < vocab_size - guess;
     if (!near)
-      return BadModel(StrCat("the tensor \"d2t\" puts guess ", guess, " ", offset,
-                             " further, outside of the vocabulary of ", vocab_size, " tokens"));
+      return BadModel(StrCat("the tensor \"d2t\" has ", offset, " for guess ", guess,
+                             ", which leads out of the vocabulary of ", vocab_size, " tokens"));
     const auto id = static_cast<int32_t>(guess + offset);
     int32_t& other = guess_of[static_cast<size_t>(id)];
     if (other >= 0)

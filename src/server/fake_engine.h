@@ -87,6 +87,7 @@ class FakeEngine : public Engine {
     delta.usage.accepted_tokens = 1;
     delta.usage.rejected_tokens = 3;
     delta.usage.verified_by_rejection = verified_by_rejection;
+    delta.usage.synthetic_acceptance = synthetic_acceptance;
     submitted.at(index).sink(std::move(delta));
   }
   void EmitDelta(size_t index, TextDelta delta) { submitted.at(index).sink(std::move(delta)); }
@@ -104,7 +105,8 @@ class FakeEngine : public Engine {
   int max_queue = 1024;
   int64_t max_queue_tokens = 1 << 22;
   bool fake_balance_experts = false;
-  bool verified_by_rejection = false;  // what usage says
+  bool verified_by_rejection = false;  // what usage says, as the next
+  double synthetic_acceptance = 0.0;
   std::atomic<int> submits_before_failure = 0;
   std::function<void(size_t)> on_submit;  // runs within Submit
   // Runs within text work, which the server gives up by `given_up`.

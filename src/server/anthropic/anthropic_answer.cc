@@ -13,6 +13,7 @@ OrderedJson MessageUsage(const Usage& usage) {
   json["cache_creation_input_tokens"] = 0;
   json["cache_read_input_tokens"] = usage.cached_tokens;
   json["output_tokens"] = usage.completion_tokens;
+  AddDraftNotes(usage, &json);
   return json;
 }
 

@@ -56,6 +56,11 @@ void LlamaAnswer::AddEnd(const Choice& choice, const Usage& usage, OrderedJson* 
   OrderedJson timings{{"cache_n", usage.cached_tokens}};
   AddSpeed("prompt", usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms, &timings);
   AddSpeed("predicted", usage.completion_tokens, usage.decode_ms, &timings);
+  if (const int drafts = usage.accepted_tokens + usage.rejected_tokens; drafts > 0) {
+    timings["draft_n"] = drafts;
+    timings["draft_n_accepted"] = usage.accepted_tokens;
+  }
+  AddDraftNotes(usage, &timings);
   end["timings"] = std::move(timings);
 }
 

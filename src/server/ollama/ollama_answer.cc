@@ -52,6 +52,7 @@ void OllamaAnswer::AddEnd(const Choice& choice, const Usage& usage, OrderedJson*
   end["prompt_eval_duration"] = Nanoseconds(usage.prefill_ms);
   end["eval_count"] = usage.completion_tokens;
   end["eval_duration"] = Nanoseconds(usage.decode_ms);
+  AddDraftNotes(usage, &end);
 }
 
 std::string OllamaAnswer::Whole(const std::vector<Choice>& choices, const Usage& usage) {

@@ -51,10 +51,7 @@ OrderedJson UsageJson(const Usage& usage) {
   json["completion_tokens_details"] =
       OrderedJson{{"accepted_prediction_tokens", usage.accepted_tokens},
                   {"rejected_prediction_tokens", usage.rejected_tokens}};
-  if (usage.synthetic_acceptance > 0.0)
-    json["completion_tokens_details"]["synthetic_acceptance"] = usage.synthetic_acceptance;
-  if (usage.verified_by_rejection)
-    json["completion_tokens_details"]["verified_by_rejection"] = true;
+  AddDraftNotes(usage, &json["completion_tokens_details"]);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "server/shared/accepted_fields.h"
+#include "server/shared/answer.h"
 #include "server/shared/constraint_fields.h"
 
 namespace sluice::server {
@@ -340,6 +341,7 @@ OrderedJson ResponseUsage(const Usage& usage) {
       OrderedJson{{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}};
   json["output_tokens"] = usage.completion_tokens;
   json["output_tokens_details"] = OrderedJson{{"reasoning_tokens", 0}};
+  AddDraftNotes(usage, &json["output_tokens_details"]);
   json["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
   return json;
 }

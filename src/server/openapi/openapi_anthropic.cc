@@ -98,7 +98,9 @@ constexpr const char* kAnthropicSchemas = R"json(
       "usage": {"type": "object", "properties": {
         "input_tokens": {"type": "integer", "description": "Without those of the cache"},
         "cache_creation_input_tokens": {"type": "integer"},
-        "cache_read_input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}}}}})json";
+        "cache_read_input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"},
+        "synthetic_acceptance": {"type": "number"},
+        "verified_by_rejection": {"type": "boolean"}}}}})json";
 
 std::string AnthropicBody(const char* name, const std::string& fields) {
   return StrCat(",\n    \"", name,

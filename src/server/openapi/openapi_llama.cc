@@ -31,7 +31,9 @@ constexpr const char* kLlamaSchemas = R"json(
       "tokens_cached": {"type": "integer"}, "completion_probabilities": {"type": "array"},
       "has_new_line": {"type": "boolean"}, "truncated": {"type": "boolean"},
       "stop_type": {"enum": ["eos", "word", "limit"]}, "stopping_word": {"type": "string"},
-      "timings": {"type": "object"}}})json";
+      "timings": {"type": "object", "properties": {"draft_n": {"type": "integer"},
+        "draft_n_accepted": {"type": "integer"}, "synthetic_acceptance": {"type": "number"},
+        "verified_by_rejection": {"type": "boolean"}}}}})json";
 
 std::string LlamaBody(const char* name, const std::string& fields) {
   return StrCat(",\n    \"", name,

@@ -34,7 +34,8 @@ constexpr const char* kOllamaSchemas = R"json(
       "total_duration": {"type": "integer", "description": "In nanoseconds, as all of them"},
       "load_duration": {"type": "integer"}, "prompt_eval_count": {"type": "integer"},
       "prompt_eval_duration": {"type": "integer"}, "eval_count": {"type": "integer"},
-      "eval_duration": {"type": "integer"}}},
+      "eval_duration": {"type": "integer"}, "synthetic_acceptance": {"type": "number"},
+      "verified_by_rejection": {"type": "boolean"}}},
     "OllamaShowRequest": {"type": "object", "additionalProperties": false, "properties": {
       "model": {"type": "string"}, "name": {"type": "string"},
       "verbose": {"type": "boolean", "description": "Without effect"}}})json";

@@ -123,7 +123,10 @@ constexpr const char* kResponsesSchemas = R"json(
       "incomplete_details": {"type": ["object", "null"]}, "error": {"type": ["object", "null"]},
       "previous_response_id": {"type": ["string", "null"]},
       "usage": {"type": ["object", "null"], "properties": {"input_tokens": {"type": "integer"},
-        "output_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"}}}}})json";
+        "output_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"},
+        "output_tokens_details": {"type": "object", "properties": {
+          "reasoning_tokens": {"type": "integer"}, "synthetic_acceptance": {"type": "number"},
+          "verified_by_rejection": {"type": "boolean"}}}}}}})json";
 
 }  // namespace
 

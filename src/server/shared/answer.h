@@ -84,6 +84,10 @@ constexpr bool IsCut(FinishReason finish) {
 // The error of a call whose requests the engine has cancelled though its client had not asked.
 Status CancelledByServer();
 
+// What a client is told of drafts, whichever API it uses: that they were taken by lot, or verified
+// by rejection. Nothing where neither is so.
+void AddDraftNotes(const Usage& usage, OrderedJson* json);
+
 // `match` where it is one of the call's stop strings, else empty: the text of a stop token is no
 // client's business.
 std::string StopStringOf(const ApiCall& call, const std::string& match);
