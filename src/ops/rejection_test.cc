@@ -1,12 +1,15 @@
 // What rejection leaves has the distribution of the model, whatever drafts were drawn from. Drafts
 // are drawn and verified by the ops that serving uses, two behind one another, by two Markov chains
 // of a few tokens; what comes out is counted and held to probabilities that are computed here.
+// SLUICE_REJECTION_DRAWS in the environment is how many sequences, or trees, each setting has.
 #include "ops/rejection_rules.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -21,6 +24,12 @@ namespace sluice::ops {
 namespace {
 
 constexpr int kStates = 3, kSequences = 4000, kBatches = 5, kDrafts = 2;
+
+// Batches of a setting.
+int Batches() {
+  const char* const value = std::getenv("SLUICE_REJECTION_DRAWS");
+  return value == nullptr ? kBatches : std::max(1, std::atoi(value) / kSequences);
+}
 
 enum class Drafts { kWhole, kPruned, kSure, kFar };
 
@@ -163,6 +172,24 @@ class Rejection : public OpTest {
     std::map<int, std::vector<int64_t>> behind;  // by the state before: how often each token
     int64_t rows = 0, accepted = 0;              // of first drafts
   };
+
+  // Holds what was seen to the chains' probabilities, and counts the setting in.
+  void ExpectDistribution(const Chains& chains, const Seen& seen) {
+    ChiSquare all;
+    for (const auto& [state, counts] : seen.behind) all.Add(counts, chains.Expected(state));
+    probabilities_.push_back(all.Probability());
+    draws_ = seen.rows;
+    EXPECT_GT(probabilities_.back(), 0.001) << all.sum << " of " << all.freedom;
+  }
+  void TellProbabilities() const {
+    const auto unlikely = std::count_if(probabilities_.begin(), probabilities_.end(),
+                                        [](double p) { return p < 0.05; });
+    const auto least = std::min_element(probabilities_.begin(), probabilities_.end());
+    std::printf(
+        "%zu settings of %lld draws: the least p is %.4f, of setting %td; %td are below 0.05\n",
+        probabilities_.size(), static_cast<long long>(draws_), *least,
+        least - probabilities_.begin(), unlikely);
+  }
 
   // Draws the guesses of number `number` of all sequences, whose states are `states`.
   std::vector<int32_t> Guess(const Chains& chains, const std::vector<int>& states, int64_t first,
@@ -307,6 +334,9 @@ class Rejection : public OpTest {
       seen->accepted += outputs[r].token == rows[r].target;
     }
   }
+
+  std::vector<double> probabilities_;  // by setting
+  int64_t draws_ = 0;                  // of the last one
 };
 
 TEST_P(Rejection, KeepsTheDistributionInEverySetting) {
@@ -314,12 +344,11 @@ TEST_P(Rejection, KeepsTheDistributionInEverySetting) {
     SCOPED_TRACE(setting.number);
     Chains chains(setting);
     Seen seen;
-    for (int batch = 0; batch < kBatches; ++batch)
+    for (int batch = 0; batch < Batches(); ++batch)
       Verify(chains, int64_t{batch} * kSequences * (kDrafts + 1), &seen);
-    ChiSquare all;
-    for (const auto& [state, counts] : seen.behind) all.Add(counts, chains.Expected(state));
-    EXPECT_GT(all.Probability(), 0.001) << all.sum << " of " << all.freedom;
+    ExpectDistribution(chains, seen);
   }
+  TellProbabilities();
 }
 
 // Trees of a head hold what it finds likeliest, whatever its distribution is, and which nodes they
@@ -347,7 +376,7 @@ TEST_P(Rejection, TreesKeepTheDistributionInEverySetting) {
     for (int i = 1; i < kRows; ++i) states[i] = Chains::StateBehind(ids[i]);
     Seen seen;
     int64_t aside = 0;
-    for (int batch = 0; batch < kBatches; ++batch) {
+    for (int batch = 0; batch < Batches(); ++batch) {
       std::vector<float> logits;
       std::vector<SampleRow> rows;
       for (int i = 0; i < kSequences; ++i) {
@@ -383,13 +412,12 @@ TEST_P(Rejection, TreesKeepTheDistributionInEverySetting) {
         seen.accepted += went.size() > 1 ? 1 : 0;
       }
     }
-    ChiSquare all;
-    for (const auto& [state, counts] : seen.behind) all.Add(counts, chains.Expected(state));
-    EXPECT_GT(all.Probability(), 0.001) << all.sum << " of " << all.freedom;
+    ExpectDistribution(chains, seen);
     if (ids[3] != ids[1] && chains.Expected(0)[ids[3]] > 0.01) {
       EXPECT_GT(aside, 0) << "the test shows nothing";
     }
   }
+  TellProbabilities();
 }
 
 // That of drafts which were drawn is the sum of min(p, q), the best that there is.
