@@ -279,9 +279,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(device::Device& device, const m
                      .counted_slots = executor->sampler_->counted_slots(),
                      .draft_spare = DraftSpare(wanted),
                      .expert_groups = model.config().experts.groups};
-  const int useful = device.facts().runs_beside_host ? kDepthBesideHost : 1;
-  SLUICE_RETURN_IF_ERROR(
-      executor->MakeFlights(wanted.depth > 0 ? wanted.depth : useful, max_num_seqs));
+  SLUICE_RETURN_IF_ERROR(executor->MakeFlights(wanted.depth, max_num_seqs));
   SLUICE_RETURN_IF_ERROR(executor->MakeGraphs(wanted));
   return executor;
 }
@@ -340,9 +338,10 @@ size_t Executor::CarveStaged(const InputShape& shape, Inputs* inputs) const {
 }
 
 Status Executor::MakeFlights(int depth, int max_num_seqs) {
-  info_.depth = depth;
-  unfinished_.reserve(depth);
-  for (int i = 0; i < depth; ++i) {
+  const int useful = device_.facts().runs_beside_host ? kDepthBesideHost : 1;
+  info_.depth = depth > 0 ? depth : useful;
+  unfinished_.reserve(info_.depth);
+  for (int i = 0; i < info_.depth; ++i) {
     Flight& flight = *flights_.emplace_back(std::make_unique<Flight>(*this));
     SLUICE_ASSIGN_OR_RETURN(flight.modelled, device_.CreateEvent());
     SLUICE_ASSIGN_OR_RETURN(flight.done, device_.CreateEvent());
