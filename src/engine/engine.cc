@@ -565,7 +565,9 @@ namespace sluice {
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              std::function<void(int64_t, int64_t)> progress) {
-  return engine::EngineImpl::Open(options, std::move(progress));
+  EngineOptions told = options;
+  if (told.speculate == "off") told.speculate = "none";  // as some spell it
+  return engine::EngineImpl::Open(told, std::move(progress));
 }
 
 }  // namespace sluice

@@ -53,6 +53,17 @@ TEST(EngineOpen, OptionsOutOfRangeAreRefusedByName) {
   }
 }
 
+TEST(EngineOpen, OffIsAnotherWordForNoDrafts) {
+  EngineOptions options = TinyOptions();
+  options.speculate_synthetic = 0.5;
+  for (const char* const word : {"none", "off"}) {
+    options.speculate = word;
+    const Status status = Engine::Open(options, {}).status();
+    EXPECT_EQ(status.field(), "speculate-synthetic") << word;
+    EXPECT_THAT(status.message(), HasSubstr("there are none")) << word;
+  }
+}
+
 TEST(EngineOpen, ErrorsOnTheWayAreErrorsAndNotCrashes) {
   EngineOptions options = TinyOptions();
   options.model = "/does/not/exist";
