@@ -194,12 +194,20 @@ void StepLoop::Rest(std::unique_lock<std::mutex>* lock) {
   const auto has_work = [&] {
     return stopping_ || !inbox_.empty() || (scheduler_->HasWork() && !paused_);
   };
-  if (keeps_kv_ && !wake_.wait_for(*lock, rest_, has_work)) {
+  const bool keeps_kv = keeps_kv_ || FreeBlocks() > free_given_back_;
+  if (keeps_kv && !wake_.wait_for(*lock, rest_, has_work)) {
     lock->unlock();
     GiveBackKv();
     lock->lock();
   }
   wake_.wait(*lock, has_work);
+}
+
+int64_t StepLoop::FreeBlocks() const {
+  int64_t blocks = 0;
+  for (size_t group = 0; group < runner_.Info().kv_groups.size(); ++group)
+    blocks += scheduler_->kv().pool(static_cast<int32_t>(group)).free();
+  return blocks;
 }
 
 void StepLoop::GiveBackKv() {
@@ -209,6 +217,7 @@ void StepLoop::GiveBackKv() {
         [&](int32_t first, int32_t count) { runner_.GiveBackKv(group, first, count); });
   }
   keeps_kv_ = false;
+  free_given_back_ = FreeBlocks();
 }
 
 void StepLoop::Run() {

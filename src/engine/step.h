@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -138,6 +139,7 @@ class StepLoop {
   bool MoveExperts(bool idle);
   // Waits until there is something to do. REQUIRES: `lock` holds mutex_; no step is in flight.
   void Rest(std::unique_lock<std::mutex>* lock);
+  int64_t FreeBlocks() const;
   void GiveBackKv();
   // Puts an admitted request into the table.
   void Open(std::shared_ptr<RequestState> request, int32_t handle);
@@ -160,6 +162,8 @@ class StepLoop {
   const int64_t draft_wait_us_;
   const std::chrono::milliseconds rest_;
   bool keeps_kv_ = false;  // steps have run since memory was given back
+  // Blocks that were free then. More are where what was cached has been dropped without a step.
+  int64_t free_given_back_ = std::numeric_limits<int64_t>::max();
   TextWorkers* workers_ = nullptr;
   std::thread thread_;
   const int longest_sequence_ = scheduler_->LongestSequence();

@@ -149,6 +149,33 @@ TEST_F(StepLoopTest, WithoutWorkMemoryOfFreeBlocksIsGivenBackOnce) {
   loop.Stop();
 }
 
+TEST_F(StepLoopTest, MemoryOfWhatWasCachedIsGivenBackWhenItIsDropped) {
+  schedule::SchedulerOptions options;
+  options.max_num_seqs = exec::kTestSlots;
+  options.max_batch_tokens = 64;
+  options.max_model_len = exec::kTestLength;
+  auto scheduler = schedule::Scheduler::Create(options, tiny_.store->groups());
+  GivingRunner runner(*tiny_.executor);
+  StepLoop loop(runner, std::move(scheduler).value(), metrics_, nullptr, nullptr, 500,
+                std::chrono::milliseconds(1));
+  loop.Start(&workers_);
+  int all = 0;
+  for (const batch::KvGroup& group : tiny_.store->groups()) all += group.num_blocks;
+  schedule::SequenceSpec spec = MakeSpec(1, 4, 0);
+  spec.prompt.assign(40, 4);
+  EXPECT_TRUE(loop.Add(MakeRequest(1, [](TextDelta&&) {}), {spec}));
+  while (runner.blocks == 0) std::this_thread::yield();
+  EXPECT_TRUE(loop.Call([](schedule::Scheduler&) {}));  // behind all that is given back
+  const int without_cached = runner.blocks;
+  EXPECT_LT(without_cached, all);
+  int32_t dropped = 0;
+  EXPECT_TRUE(loop.Call([&](schedule::Scheduler& of) { dropped = of.ClearPrefixCache(); }));
+  EXPECT_GT(dropped, 0);
+  while (runner.blocks < without_cached + all) std::this_thread::yield();
+  EXPECT_EQ(runner.blocks, without_cached + all);
+  loop.Stop();
+}
+
 // A runner whose guesses may have failed.
 class FailingDrafts : public exec::StepRunner {
  public:

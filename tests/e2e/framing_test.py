@@ -457,7 +457,8 @@ class DeadlineTest(FramingCase):
 
 
 class ServedPlacesTest(FramingCase):
-    options = ("--max-connections", "4")
+    # Answers wait for those behind them, each of which a sanitized server may work on for long.
+    options = ("--max-connections", "4", "--idle-seconds", "600")
 
     def test_what_is_served_keeps_its_place(self):
         # Answers that are longer than what the system keeps of them for a client that does not read.

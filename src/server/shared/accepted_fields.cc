@@ -48,6 +48,8 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kLlamaRequest, "penalize_nl", "boolean"},
     // Ollama's.
     {FieldPlace::kRequest, "keep_alive", "string number"},
+    // A mark for the cache of a service, at which OpenRouter takes it for the whole request.
+    {FieldPlace::kRequest, "cache_control", "object"},
     {FieldPlace::kStreamOptions, "include_obfuscation", "boolean"},
     {FieldPlace::kStreamOptions, "continuous_usage_stats", "boolean"},
     // What agents keep in a history: their own names, marks for Anthropic's cache, what OpenAI's
