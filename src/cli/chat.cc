@@ -4,18 +4,25 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/log_options.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/chat.h"
 #include "cli/cli.h"
 #include "cli/conversation.h"
+#include "cli/editor/editor.h"
 #include "cli/editor/terminal.h"
 #include "cli/markdown_color.h"
 #include "cli/open_engine.h"
@@ -25,6 +32,7 @@
 #include "cli/spellings.h"
 #include "cli/text_input.h"
 #include "cli/word_wrap.h"
+#include "files/atomic_file.h"
 #include "sluice/engine.h"
 
 namespace sluice::cli {
@@ -38,7 +46,12 @@ constexpr const char* kHelp =
     "PATH [TEXT] asks with a file's text, /save and /load PATH keep a conversation, /stats shows\n"
     "the speed of the last answer, /bye ends.\n"
     "Alt-Enter or three quotes write more lines, Ctrl-R looks through what was asked before.\n"
-    "Ctrl-C stops an answer, a second one the program; Ctrl-D ends.\n";
+    "Ctrl-C stops an answer, and takes back a text that is being written; Ctrl-D ends.\n";
+
+constexpr std::string_view kTripleQuotes = "\"\"\"";
+
+// A prompt that takes longer is said to be read.
+constexpr int64_t kSilentMicros = 1'000'000;
 
 int Columns() {
   winsize size{};
@@ -66,6 +79,33 @@ class Shown {
   WordWrap wrap_;
 };
 
+// Tells a person that a long prompt is being read, until its answer begins.
+class PromptReading {
+ public:
+  explicit PromptReading(const Engine& engine)
+      : engine_(engine), before_(engine.Info().prefill_tokens), start_(NowMicros()) {}
+  ~PromptReading() { End(); }
+  PromptReading(const PromptReading&) = delete;
+  PromptReading& operator=(const PromptReading&) = delete;
+
+  void Wait() {
+    if (over_ || NowMicros() - start_ < kSilentMicros) return;
+    const int64_t tokens = engine_.Info().prefill_tokens - before_;
+    const std::string line = tokens > 0 ? StrCat("reading the prompt: ", tokens, " tokens so far")
+                                        : "reading the prompt ...";
+    if (line != shown_) ShowProgress(shown_ = line);
+  }
+  void End() {
+    if (!std::exchange(over_, true) && !shown_.empty()) ShowProgress("");
+  }
+
+ private:
+  const Engine& engine_;
+  const int64_t before_, start_;
+  bool over_ = false;
+  std::string shown_;
+};
+
 class Chat {
  public:
   Chat(Engine& engine, const ChatOptions& options)
@@ -84,7 +124,10 @@ class Chat {
     editor_.emplace(STDIN_FILENO, STDOUT_FILENO, names_, HistoryPath());
     RestoreAtForcedEnd(&editor_->before());
   }
-  ~Chat() { RestoreAtForcedEnd(nullptr); }
+  ~Chat() {
+    editor_.reset();
+    RestoreAtForcedEnd(nullptr);
+  }
 
   // Answers one question.
   Status RunOnce(const std::string& question) {
@@ -112,21 +155,35 @@ class Chat {
     std::string line;
     if (!editor_) {
       if (!std::getline(std::cin, line)) return std::nullopt;
-      return line;
+      return Whole(std::move(line));
     }
     for (;;) {
       std::cout << std::flush;
       const Terminal::Input input = editor_->Read(std::exchange(begun_, {}));
+      if (input.restarted) instead_ = false;
       if (input.kind == Terminal::Input::Kind::kText) return input.text;
       if (input.kind == Terminal::Input::Kind::kEndOfFile) return std::nullopt;
       std::cout << kEnds;
     }
   }
 
+  // With the lines that follow where three quotes have begun a text, as the editor takes them.
+  static std::string Whole(std::string text) {
+    bool open = text.starts_with(kTripleQuotes) && TripleQuotesIn(text) % 2 == 1;
+    for (std::string line; open && std::getline(std::cin, line);) {
+      open = TripleQuotesIn(line) % 2 == 0;
+      text += "\n" + line;
+    }
+    return text;
+  }
+
   void Take(const std::string& text) {
+    const bool instead = std::exchange(instead_, false);
     if (text.find_first_not_of(" \t\n") == std::string::npos) return;
     const std::string name = text.substr(0, text.find_first_of(" \t\n"));
-    if (name[0] != '/' || name.find('/', 1) != std::string::npos) return Ask(Unquoted(text));
+    if (name[0] != '/' || name.find('/', 1) != std::string::npos) {
+      return Ask(Unquoted(text), instead);
+    }
     for (const Command& command : Commands()) {
       if (name != command.name) continue;
       const size_t begin = text.find_first_not_of(" \t\n", name.size());
@@ -141,18 +198,26 @@ class Chat {
 
   // Three quotes at both ends only hold lines together.
   static std::string Unquoted(const std::string& text) {
-    constexpr std::string_view kQuotes = "\"\"\"";
-    if (!text.starts_with(kQuotes)) return text;
-    const size_t end = text.rfind(kQuotes);
-    return text.substr(kQuotes.size(), end < kQuotes.size() ? end : end - kQuotes.size());
+    if (!text.starts_with(kTripleQuotes)) return text;
+    const size_t end = text.rfind(kTripleQuotes);
+    return text.substr(kTripleQuotes.size(),
+                       end < kTripleQuotes.size() ? end : end - kTripleQuotes.size());
   }
 
-  void Ask(const std::string& text) {
+  // `instead`: the last turn makes room for it, unless it fails.
+  void Ask(const std::string& text, bool instead = false) {
     Shown shown;
-    auto result = conversation_.Answer(text, [&](const TextDelta& delta) {
+    PromptReading reading(engine_);
+    Conversation::Told told;
+    told.instead_of_last = instead;
+    told.on_delta = [&](const TextDelta& delta) {
+      reading.End();
       if (colors_) return shown.Add(delta.text);
       std::cout << delta.text << std::flush;
-    });
+    };
+    if (colors_ && isatty(STDERR_FILENO) != 0) told.on_wait = [&] { reading.Wait(); };
+    auto result = conversation_.Answer(text, told);
+    reading.End();
     if (colors_) shown.Finish();
     std::cout << "\n" << std::flush;
     if (conversation_.forgotten() > 0) {
@@ -198,17 +263,26 @@ class Chat {
     std::cout << kHelp << wrap.Add(names, Columns()) << wrap.Finish(Columns());
   }
   void Bye(const std::string&) { over_ = true; }
-  void Reset(const std::string&) { conversation_.Reset(); }
+  void Reset(const std::string&) {
+    conversation_.Reset();
+    Tell(conversation_.messages() == 0
+             ? "a new conversation begins"
+             : "a new conversation begins; the system message stays (/system alone drops it)");
+  }
   void Stats(const std::string&) { std::cout << last_speed_ << "\n"; }
-  void System(const std::string& text) { conversation_.SetSystem(text); }
+  void System(const std::string& text) {
+    conversation_.SetSystem(text);
+    Tell(text.empty() ? "there is no system message" : "the system message is set");
+  }
   void Retry(const std::string&) {
-    const std::string question = conversation_.TakeBack();
+    const std::string question = conversation_.LastQuestion();
     if (question.empty()) return PrintError("there is no answer yet to draw again");
-    Ask(question);
+    Ask(question, true);
   }
   void Edit(const std::string&) {
-    begun_ = conversation_.TakeBack();
-    if (begun_.empty()) PrintError("there is no question yet to edit");
+    begun_ = conversation_.LastQuestion();
+    instead_ = !begun_.empty();
+    if (!instead_) PrintError("there is no question yet to edit");
   }
   // Also in Ollama's spelling: /set parameter NAME VALUE, /set system TEXT.
   void Set(const std::string& argument) {
@@ -220,7 +294,8 @@ class Chat {
     if (name == "parameter") return Set(value);
     if (name == "system") return System(value);
     const Status status = conversation_.Set(name, value);
-    if (!status.ok()) PrintError(status.message());
+    if (!status.ok()) return PrintError(status.message());
+    Tell(StrCat(name, " is ", value));
   }
   // The first word, and what stands behind it.
   static std::pair<std::string, std::string> Divided(const std::string& text) {
@@ -236,10 +311,19 @@ class Chat {
     Ask(question.empty() ? *text : StrCat(*text, "\n\n", question));
   }
   void Save(const std::string& path) {
-    std::ofstream file(path);
-    file << conversation_.Saved() << std::flush;
-    if (!file) return PrintError(StrCat(Quote(path), " cannot be written; /save needs a path"));
+    if (path.empty()) return PrintError("/save needs the path of a file");
+    const Status status = WriteWhole(path, conversation_.Saved());
+    if (!status.ok()) return PrintError(status.message());
     TellMessages("saved");
+  }
+  // What was there before stays unless all of it can be written.
+  static Status WriteWhole(const std::string& path, const std::string& text) {
+    std::error_code error;
+    const std::string target = std::filesystem::canonical(path, error);  // behind links
+    SLUICE_ASSIGN_OR_RETURN(const auto file,
+                            files::AtomicFile::Create(error ? path : target, {.replace = true}));
+    SLUICE_RETURN_IF_ERROR(file->Write(std::as_bytes(std::span(text))));
+    return file->Commit();
   }
   void Load(const std::string& path) {
     if (path.empty()) return PrintError("/load needs the path of a conversation");
@@ -248,10 +332,13 @@ class Chat {
     if (!status.ok()) return PrintError(status.message());
     TellMessages("loaded");
   }
-  // To a person alone, since who reads answers through a pipe wants nothing between them.
   void TellMessages(std::string_view done) const {
     const int messages = conversation_.messages();
-    if (editor_) PrintDim(StrCat(messages, messages == 1 ? " message " : " messages ", done));
+    Tell(StrCat(messages, messages == 1 ? " message " : " messages ", done));
+  }
+  // To a person alone, since who reads answers through a pipe wants nothing between them.
+  void Tell(const std::string& line) const {
+    if (editor_) PrintDim(line);
   }
 
   Engine& engine_;
@@ -262,6 +349,7 @@ class Chat {
   std::vector<std::string> names_;
   std::optional<Terminal> editor_;  // where both ends are a terminal
   std::string begun_;               // what the next text begins as
+  bool instead_ = false;            // the next text, if it is a question, replaces the last one
   std::string last_speed_ = "nothing was answered yet";
   Status last_;  // of the one answer
   bool over_ = false;

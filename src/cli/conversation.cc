@@ -47,9 +47,12 @@ size_t Conversation::FirstTurn() const {
   return !messages_.empty() && messages_[0]["role"] == "system" ? 1 : 0;
 }
 
-Result<RunResult> Conversation::Answer(const std::string& text,
-                                       const std::function<void(const TextDelta&)>& on_delta) {
+Result<RunResult> Conversation::Answer(const std::string& text, const Told& told) {
   Json before = messages_;
+  if (told.instead_of_last && !LastQuestion().empty()) {
+    messages_.erase(messages_.size() - 1);
+    messages_.erase(messages_.size() - 1);
+  }
   messages_.push_back({{"role", "user"}, {"content", text}});
   forgotten_ = 0;
   while (!HasRoom() && ForgetTurn()) continue;
@@ -59,7 +62,7 @@ Result<RunResult> Conversation::Answer(const std::string& text,
     request.max_tokens = max_tokens_;
     request.sampling = WithTerminalDefaults(asked_, engine_.Info().sampling_defaults);
     InterruptGuard interrupt;
-    auto result = RunRequest(engine_, std::move(request), on_delta);
+    auto result = RunRequest(engine_, std::move(request), told.on_delta, told.on_wait);
     if (result.ok()) {
       messages_.push_back({{"role", "assistant"}, {"content", result->text}});
       return result;
@@ -108,12 +111,9 @@ void Conversation::SetSystem(const std::string& text) {
   messages_.insert(messages_.begin(), message);
 }
 
-std::string Conversation::TakeBack() {
+std::string Conversation::LastQuestion() const {
   if (messages_.size() < FirstTurn() + 2) return "";
-  messages_.erase(messages_.size() - 1);
-  const std::string text = messages_.back()["content"];
-  messages_.erase(messages_.size() - 1);
-  return text;
+  return messages_[messages_.size() - 2]["content"];
 }
 
 Status Conversation::Set(const std::string& name, const std::string& value) {
@@ -141,10 +141,15 @@ Status Conversation::Set(const std::string& name, const std::string& value) {
 std::string Conversation::WhatIsSet() const {
   std::string lines = StrCat("max_tokens ", max_tokens_, "\n");
   ForEachRequestField(
-      [&lines](const SamplingField& field, const auto& setting) {
-        lines += StrCat(field.name, " ", setting ? StrCat(*setting) : "is not set", "\n");
+      [&lines](const SamplingField& field, const auto& asked, const auto& of_model) {
+        const double otherwise = field.terminal_default.value_or(field.otherwise);
+        const std::string value = asked                  ? StrCat(*asked)
+                                  : of_model             ? StrCat(*of_model, " (the model's)")
+                                  : field.name == "seed" ? "is drawn for each answer"
+                                                         : StrCat(otherwise, " (the default)");
+        lines += StrCat(field.name, " ", value, "\n");
       },
-      asked_);
+      asked_, engine_.Info().sampling_defaults);
   return lines;
 }
 

@@ -16,23 +16,27 @@ class Conversation {
   // `asked`: the sampling that the command line asks for. The engine must outlive it.
   Conversation(Engine& engine, std::string system, Sampling asked, int max_tokens);
 
+  struct Told {
+    std::function<void(const TextDelta&)> on_delta;
+    std::function<void()> on_wait;  // both as RunRequest has them
+    bool instead_of_last = false;   // the last turn makes room for it
+  };
   // Answers one message; what was drawn before Ctrl-C stays. Where the context has no room for
   // it and for an answer of a quarter of the context, or of max_tokens, the oldest turns are
   // forgotten first. After an error the message is, and all else is as it was.
-  Result<RunResult> Answer(const std::string& text,
-                           const std::function<void(const TextDelta&)>& on_delta);
+  Result<RunResult> Answer(const std::string& text, const Told& told);
   // Turns that the last answer had no room for: a question and its answer each.
   int forgotten() const { return forgotten_; }
 
   void Reset();
   void SetSystem(const std::string& text);
-  // Takes the last turn back and gives its question; empty: there is none.
-  std::string TakeBack();
+  // The question of the last turn; empty: there is none.
+  std::string LastQuestion() const;
   // A field of sluice/sampling.h or "max_tokens". kInvalidArgument for another name, and for a
   // value out of range.
   Status Set(const std::string& name, const std::string& value);
   static std::string NamesToSet();  // with commas between them
-  std::string WhatIsSet() const;    // a line for each, with its value
+  std::string WhatIsSet() const;    // a line for each, with the value in force and who says it
   int messages() const { return static_cast<int>(messages_.size()); }
 
   // The messages as JSON, and back. kInvalidArgument for what is no conversation.

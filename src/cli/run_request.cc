@@ -28,7 +28,8 @@ size_t EventsMax(const Engine& engine, int requests) {
 }
 
 Result<RunResult> RunRequest(Engine& engine, Request request,
-                             const std::function<void(const TextDelta&)>& on_delta) {
+                             const std::function<void(const TextDelta&)>& on_delta,
+                             const std::function<void()>& on_wait) {
   // The sink outlives this call only if the request does, and it does not: its last event ends it.
   BoundedQueue<TextDelta> events(EventsMax(engine, 1));
   SLUICE_ASSIGN_OR_RETURN(const RequestId id,
@@ -40,7 +41,10 @@ Result<RunResult> RunRequest(Engine& engine, Request request,
   for (;;) {
     if (Unwanted() && !std::exchange(cancelled, true)) engine.Cancel(id);
     std::optional<TextDelta> delta = events.PopFor(kPoll);
-    if (!delta) continue;
+    if (!delta) {
+      if (on_wait) on_wait();
+      continue;
+    }
     if (on_delta) on_delta(*delta);
     result.text += delta->text;
     for (TokenInfo& token : delta->tokens) result.tokens.push_back(std::move(token));

@@ -19,9 +19,10 @@ size_t EventsMax(const Engine& engine, int requests);
 
 // Calls `on_delta` for each event on this thread, and cancels the request on SIGINT
 // (InterruptGuard) and when std::cout has failed. REQUIRES: request.n == 1. An error of the request
-// becomes the result's status.
+// becomes the result's status. `on_wait` is called many times a second while no event comes.
 Result<RunResult> RunRequest(Engine& engine, Request request,
-                             const std::function<void(const TextDelta&)>& on_delta);
+                             const std::function<void(const TextDelta&)>& on_delta,
+                             const std::function<void()>& on_wait = nullptr);
 
 // "128 tokens, 95.1/s"; below 8 tokens no rate.
 std::string RateLine(int tokens, double decode_ms);

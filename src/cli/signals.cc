@@ -1,5 +1,6 @@
 #include "cli/signals.h"
 
+#include <poll.h>
 #include <semaphore.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/check.h"
 #include "files/mapped_range.h"
 
 namespace sluice::cli {
@@ -22,7 +24,13 @@ constexpr int kOrderlyEndSeconds = 40;
 
 volatile std::sig_atomic_t interrupt_raised = 0;
 struct sigaction before_guard;
+// The second is written before the first points at it.
 std::atomic<const termios*> at_forced_end = nullptr;
+termios terminal_before;
+
+// Those that end the program by themselves.
+constexpr int kEndSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
+struct sigaction before_terminal[std::size(kEndSignals)];
 
 sem_t signal_came;
 std::atomic<int> stop_signals = 0;
@@ -45,13 +53,31 @@ void Say(const char* before, const char* name, const char* after) {
   [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, pieces, std::size(pieces));
 }
 
+// Leaves the terminal alone where another program has it, as while this one is stopped: setting it
+// would stop this one again, and take it from the other.
+void RestoreTerminal() {
+  const termios* terminal = at_forced_end;
+  if (terminal == nullptr || tcgetpgrp(STDIN_FILENO) != getpgrp()) return;
+  tcsetattr(STDIN_FILENO, TCSANOW, terminal);
+  // What editing a text switches on. A terminal that takes nothing must not hold up the end.
+  constexpr char kPasteOff[] = "\x1b[?2004l";
+  pollfd writable{STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&writable, 1, 0) != 1) return;
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, kPasteOff, sizeof kPasteOff - 1);
+}
+
 extern "C" void OnInterrupt(int) {
   if (interrupt_raised != 0) {
-    const termios* terminal = at_forced_end;
-    if (terminal != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, terminal);
+    RestoreTerminal();
     _exit(130);
   }
   interrupt_raised = 1;
+}
+
+// Its action is the default one again (SA_RESETHAND), and the signal comes when this returns.
+extern "C" void OnEndSignal(int signal) {
+  RestoreTerminal();
+  raise(signal);
 }
 
 extern "C" void OnStopSignal(int) {
@@ -118,7 +144,27 @@ InterruptGuard::~InterruptGuard() { sigaction(SIGINT, &before_guard, nullptr); }
 
 bool InterruptGuard::raised() const { return interrupt_raised != 0; }
 
-void RestoreAtForcedEnd(const termios* terminal) { at_forced_end = terminal; }
+void RestoreAtForcedEnd(const termios* terminal) {
+  const bool had_one = at_forced_end != nullptr;
+  if (terminal == nullptr) {
+    for (size_t i = 0; had_one && i < std::size(kEndSignals); ++i) {
+      sigaction(kEndSignals[i], &before_terminal[i], nullptr);
+    }
+    at_forced_end = nullptr;
+    return;
+  }
+  CHECK(!had_one, "one terminal at a time");
+  terminal_before = *terminal;
+  at_forced_end = &terminal_before;
+  struct sigaction action {};
+  action.sa_handler = OnEndSignal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : kEndSignals) sigaddset(&action.sa_mask, signal);
+  for (size_t i = 0; i < std::size(kEndSignals); ++i) {
+    sigaction(kEndSignals[i], nullptr, &before_terminal[i]);
+    if (before_terminal[i].sa_handler != SIG_IGN) sigaction(kEndSignals[i], &action, nullptr);
+  }
+}
 
 bool InterruptRaised() { return interrupt_raised != 0; }
 

@@ -29,8 +29,9 @@ class InterruptGuard {
   bool raised() const;
 };
 
-// How the terminal of standard input is to be when a second SIGINT ends the program; null: as it
-// is. What it points at must stay.
+// How the terminal of standard input and output is to be when a signal ends the program: a second
+// SIGINT, and SIGTERM, SIGHUP, SIGQUIT or a SIGINT without a guard, of which it still dies, but for
+// those that were ignored. Null: as it is, and these signals do what they did. Main thread.
 void RestoreAtForcedEnd(const termios* terminal);
 
 // Whether a guard is in place and was raised.

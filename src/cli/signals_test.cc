@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 
 #include "files/mapped_file.h"
 
@@ -66,6 +68,28 @@ TEST(SignalsDeathTest, TheFirstInterruptIsTheCommandsAndTheSecondEnds) {
     std::exit(9);
   };
   EXPECT_EXIT(interrupt_after_guard(), KilledBySignal(SIGINT), "^$");
+}
+
+TEST(SignalsDeathTest, WithATerminalToRestoreTheProgramStillDiesOfTheSignal) {
+  const auto die = [](int signal) {
+    std::signal(SIGHUP, SIG_IGN);
+    RestoreAtForcedEnd(std::make_unique<const termios>().get());
+    std::raise(SIGHUP);
+    std::raise(signal);
+    std::exit(9);
+  };
+  for (const int signal : {SIGTERM, SIGQUIT, SIGINT}) {
+    EXPECT_EXIT(die(signal), KilledBySignal(signal), "^$");
+  }
+  const auto let_go = [] {
+    std::signal(SIGTERM, SIG_IGN);
+    RestoreAtForcedEnd(std::make_unique<const termios>().get());
+    RestoreAtForcedEnd(nullptr);
+    std::raise(SIGTERM);
+    std::raise(SIGQUIT);
+    std::exit(9);
+  };
+  EXPECT_EXIT(let_go(), KilledBySignal(SIGQUIT), "^$");
 }
 
 TEST(SignalsDeathTest, EveryStopSignalWakesAndTheThirdEnds) {

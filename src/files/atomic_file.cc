@@ -49,7 +49,8 @@ Status AtomicFile::Failed(std::string_view what, int error) const {
 
 Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, Options options) {
   struct stat info = {};
-  if (stat(path.c_str(), &info) == 0) {
+  const bool replaces = stat(path.c_str(), &info) == 0;
+  if (replaces) {
     if (!S_ISREG(info.st_mode)) {
       return InvalidArgument(StrCat(path, " is not a regular file; choose another name"));
     }
@@ -73,6 +74,9 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path, 
     return Status(StatusCode::kIo,
                   StrCat(path, " cannot be created: ", std::generic_category().message(errno)));
   }
+  // Who may read the old one may read the new one, and nobody else; where that cannot be set, as on
+  // a file system without modes, there is no remedy.
+  if (replaces) (void)!fchmod(fd, info.st_mode & 0777);
   return std::unique_ptr<AtomicFile>(new AtomicFile(path, options.replace, fd, std::move(hidden)));
 }
 

@@ -17,7 +17,8 @@ namespace sluice::files {
 class AtomicFile {
  public:
   struct Options {
-    bool replace = false;      // an existing file of that name, which otherwise is an error
+    bool replace =
+        false;  // an existing file of that name, which otherwise is an error; its mode stays
     bool hidden_name = false;  // do without files that have no name
   };
 

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import struct
@@ -197,8 +198,12 @@ class ChatTest(unittest.TestCase):
         chat.type("\x03")
         chat.until("\x1b[?2004h")
         chat.ask("half a line\x03/stats")
-        chat.type("\x03")
-        chat.until("Ctrl-D or /bye ends.")
+        for _ in range(2):
+            chat.type("\x03")
+            chat.until("Ctrl-D or /bye ends.")
+        chat.until("\x1b[?2004h")
+        self.assertIn("Ctrl-C stops an answer, and takes back a text that is being written; Ctrl-D ends.",
+                      chat.ask("/help"))
         self.assertEqual(chat.end(), 0)
 
     def test_what_is_typed_during_an_answer_is_the_next_question_and_not_echoed(self):
@@ -261,12 +266,15 @@ class ChatTest(unittest.TestCase):
         chat = self.chat("-n", "2")
         self.assertIn("There is no command /foo", chat.ask("/foo"))
         self.assertIn("/retry", chat.ask("/help"))
-        chat.ask("/system Answer in verse.")
+        self.assertIn("\x1b[2mthe system message is set\x1b[0m", chat.ask("/system Answer in verse."))
         chat.ask("one")
         chat.ask("/retry")
         chat.ask("/set max_tokens 1")
         self.assertIn("1 tokens", chat.ask("two"))
-        self.assertIn("max_tokens 1\r\ntemperature 0\r\ntop_p is not set\r\n", chat.ask("/set"))
+        self.assertIn("max_tokens 1\r\ntemperature 0\r\ntop_p 0.95 (the default)\r\n", chat.ask("/set"))
+        self.assertIn("\x1b[2mtop_p is 0.5\x1b[0m", chat.ask("/set parameter top_p 0.5"))
+        self.assertIn("\r\ntop_p 0.5\r\ntop_k 40 (the default)\r\n", chat.ask("/set"))
+        self.assertIn("\r\nseed is drawn for each answer\r\n", chat.ask("/set"))
         self.assertIn("temperature is 1000", chat.ask("/set temperature 1000"))
         self.assertIn("there is no \"x\" to set", chat.ask("/set x 1"))
         chat.ask("/edit")
@@ -274,7 +282,7 @@ class ChatTest(unittest.TestCase):
         before = self.saved(chat)
         self.assertEqual([text for role, text in before if role != "assistant"],
                          ["Answer in verse.", "one", "two more"])
-        chat.ask("/reset")
+        self.assertIn("a new conversation begins; the system message stays", chat.ask("/reset"))
         self.assertEqual(len(self.saved(chat)), 1)
         path = os.path.join(self.home, "old.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -304,11 +312,115 @@ class ChatTest(unittest.TestCase):
         chat.ask("two")
         self.assertEqual(self.saved(chat)[:2], before)
 
+    def questions(self, chat):
+        return [text for role, text in self.saved(chat) if role == "user"]
+
+    def test_an_edit_that_is_given_up_changes_nothing(self):
+        chat = self.chat("-n", "2")
+        chat.ask("one")
+        chat.ask("two")
+        before = self.saved(chat)
+        for given_up in ("\x03\r", "\x15\r", "\x15/stats\r"):
+            chat.ask("/edit")
+            chat.until("two")
+            chat.type(given_up)
+            chat.until("\x1b[?2004l")
+            chat.until("\x1b[?2004h")
+            self.assertEqual(self.saved(chat), before, given_up)
+        chat.ask("/edit")
+        chat.ask("\x03three")  # what is written instead of it is a question of its own
+        self.assertEqual(self.questions(chat), ["one", "two", "three"])
+        chat.ask("/edit")
+        chat.type("\x03\x03")
+        chat.until("Ctrl-D or /bye ends.")
+        chat.until("\x1b[?2004h")
+        chat.ask("four")
+        self.assertEqual(self.questions(chat), ["one", "two", "three", "four"])
+        chat.ask("/edit")
+        chat.ask("\x15five")
+        self.assertEqual(self.questions(chat), ["one", "two", "three", "five"])
+
+    def test_an_edit_that_fails_changes_nothing(self):
+        chat = self.chat("-n", "2", "--max-model-len", "128")
+        chat.ask("one")
+        before = self.saved(chat)
+        chat.ask("/edit")
+        self.assertIn("has no room", chat.ask(" word" * 200))
+        self.assertEqual(self.saved(chat), before)
+
+    def test_what_was_saved_stays_when_the_disk_is_full(self):
+        chat = self.chat("-n", "1")
+        chat.ask("one")
+        before = self.saved(chat)
+        path = os.path.join(self.home, "saved.json")
+        os.chmod(path, 0o600)
+        link = os.path.join(self.home, "link.json")
+        os.symlink(path, link)
+        other = os.path.join(self.home, "other.json")
+        chat.ask("two")
+        _, hard = resource.prlimit(chat.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(chat.process.pid, resource.RLIMIT_FSIZE, (10, hard))
+        for name in (path, other):
+            self.assertIn(f"sluice: {name} cannot be written: File too large; nothing was left behind",
+                          chat.ask("/save " + name).replace("\r\n", ""))
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual([(m["role"], m["content"]) for m in json.load(file)], before)
+        self.assertEqual(sorted(os.listdir(self.home)), ["link.json", "saved.json", "sluice"])
+        resource.prlimit(chat.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        self.assertIn("4 messages saved", chat.ask("/save " + link))
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertIn("4 messages loaded", chat.ask("/load " + path))
+        self.assertIn("/save needs the path", chat.ask("/save"))
+        self.assertIn("No such file or directory", chat.ask("/save /nowhere/at/all"))
+
+    def test_a_long_prompt_is_said_to_be_read(self):
+        chat = self.chat("-n", "1")
+        answer = chat.ask("word " * 4000)
+        told = answer.rfind("\r\x1b[Kreading the prompt")
+        self.assertGreaterEqual(told, 0, answer)
+        self.assertIn("\r\x1b[K", answer[told + 4:])  # and that is taken away
+        self.assertNotIn("reading", chat.ask("/stats"))
+
     def test_the_terminal_is_as_it_was(self):
         chat = self.chat("-n", "1")
         self.assertNotEqual(termios.tcgetattr(chat.slave)[3], chat.before[3])
         self.assertEqual(chat.end(), 0)
         self.assertEqual(termios.tcgetattr(chat.slave), chat.before)
+
+    def test_the_terminal_is_as_it_was_when_a_signal_ends_the_program(self):
+        for answering in (False, True):
+            for end in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                with self.subTest(end.name, answering=answering):
+                    chat = self.chat("-n", "4000")
+                    resource.prlimit(chat.process.pid, resource.RLIMIT_CORE, (0, 0))
+                    if answering:
+                        chat.type("Tell me a very long story.\r")
+                        chat.until("\x1b[?2004l")
+                        chat.until(" ")
+                    self.assertNotEqual(termios.tcgetattr(chat.slave)[3], chat.before[3])
+                    chat.process.send_signal(end)
+                    self.assertEqual(chat.process.wait(SECONDS_MAX), -end)
+                    self.assertEqual(termios.tcgetattr(chat.slave), chat.before)
+                    chat.until("\x1b[?2004l")  # pastes are what they were, too
+
+
+class PipeTest(unittest.TestCase):
+    def test_three_quotes_hold_lines_together(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = os.path.join(home, "saved.json")
+            for text, questions in (('"""a\nb"""\nc\n', ["a\nb", "c"]),
+                                    ('"""a\n"""\n', ["a\n"]),
+                                    ('"""a"""\n"b"\n', ["a", '"b"'])):
+                subprocess.run([PROGRAM, "chat", MODEL, "-n", "1"], input=f"{text}/save {path}\n", text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               timeout=SECONDS_MAX, check=True)
+                with open(path, encoding="utf-8") as file:
+                    self.assertEqual([m["content"] for m in json.load(file) if m["role"] == "user"], questions)
+            # Of a text that is not ended all is asked.
+            done = subprocess.run([PROGRAM, "chat", MODEL, "-n", "1"], input='"""a\nb', text=True,
+                                  capture_output=True, timeout=SECONDS_MAX, check=True)
+            self.assertEqual(done.stdout.count("\n"), 1, done.stdout)
 
 
 if __name__ == "__main__":

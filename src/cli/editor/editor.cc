@@ -10,15 +10,19 @@ constexpr std::string_view kQuotes = "\"\"\"";
 
 // A text that three quotes have begun and not ended goes on behind Enter.
 bool IsOpen(const std::string& text) {
-  size_t count = 0;
-  for (size_t at = text.find(kQuotes); at != std::string::npos;
-       at = text.find(kQuotes, at + kQuotes.size())) {
-    ++count;
-  }
-  return text.starts_with(kQuotes) && count % 2 == 1;
+  return text.starts_with(kQuotes) && TripleQuotesIn(text) % 2 == 1;
 }
 
 }  // namespace
+
+size_t TripleQuotesIn(std::string_view text) {
+  size_t count = 0;
+  for (size_t at = text.find(kQuotes); at != std::string_view::npos;
+       at = text.find(kQuotes, at + kQuotes.size())) {
+    ++count;
+  }
+  return count;
+}
 
 void Editor::Begin(std::string text) {
   line_.Set(std::move(text));

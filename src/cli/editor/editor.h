@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/editor/history.h"
@@ -11,6 +12,10 @@
 #include "cli/editor/line.h"
 
 namespace sluice::cli {
+
+// How often three quotes stand in a text. One that begins with them goes on behind the end of a
+// line while that is an odd number.
+size_t TripleQuotesIn(std::string_view text);
 
 class Editor {
  public:

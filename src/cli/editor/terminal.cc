@@ -132,7 +132,9 @@ Terminal::Input Terminal::Read(std::string text) {
   SetRaw(true);
   Write(kPasteOn);
   Draw();
-  Input input{Kind::kEndOfFile, ""};
+  Input input;
+  input.kind = Kind::kEndOfFile;
+  bool restarted = false;
   for (bool over = false; !over;) {
     pollfd ready{input_, POLLIN, 0};
     const bool quiet = poll(&ready, 1, kQuietMs) == 0;
@@ -142,11 +144,13 @@ Terminal::Input Terminal::Read(std::string text) {
       const auto key = keys_.Next(quiet);
       if (!key) break;
       pressed = true;
-      switch (editor_.Press(*key)) {
+      const Editor::Outcome outcome = editor_.Press(*key);
+      restarted |= key->kind == KeyKind::kInterrupt && editor_.line().text().empty();
+      switch (outcome) {
         case Editor::Outcome::kGoOn:
           break;
         case Editor::Outcome::kSubmitted:
-          input = {Kind::kText, editor_.line().text()};
+          input = {Kind::kText, editor_.line().text(), false};
           over = true;
           break;
         case Editor::Outcome::kInterrupted:
@@ -174,6 +178,7 @@ Terminal::Input Terminal::Read(std::string text) {
   }
   Leave();
   SetRaw(false);
+  input.restarted = restarted;
   if (input.kind == Kind::kText && !input.text.empty()) history_.Add(input.text);
   return input;
 }

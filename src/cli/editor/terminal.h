@@ -17,6 +17,7 @@ class Terminal {
   struct Input {
     enum class Kind { kText, kInterrupted, kEndOfFile } kind = Kind::kText;
     std::string text;
+    bool restarted = false;  // Ctrl-C took away what it began as
   };
 
   // `input` and `output` are descriptors of a terminal.
