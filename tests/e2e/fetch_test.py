@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -239,6 +240,23 @@ class Good(FetchTest):
         self.assertEqual(len(self.hub.requests), asked)
         chat = self.sluice("chat", "me/tiny", *options, stdin="hello\n")
         self.assertEqual((chat.returncode, chat.stdout), (0, first.stdout))
+
+    def test_run_of_a_path_or_of_a_name_in_the_cache_asks_nobody(self):
+        self.fetch("me/tiny")
+        asked = len(self.hub.requests)
+        shutil.copytree(self.in_cache("me", "tiny"), self.in_cache("alone"))
+        options = ("--temperature", "0", "-n", "4")
+        chat = self.sluice("chat", "me/tiny", *options, stdin="hello\n")
+        for name in (self.in_cache("me", "tiny"), "alone"):
+            run = self.sluice("run", name, *options, stdin="hello\n")
+            self.assertEqual((run.returncode, run.stdout), (0, chat.stdout), run.stderr)
+        path = os.path.join(self.folder, "me.gguf")
+        with open(path, "wb") as file:
+            file.write(b"no model")
+        for name in (path, os.path.relpath(path)):
+            self.assertIn("me.gguf", self.sluice("run", name).stderr)
+        self.assertEqual(len(self.hub.requests), asked)
+        self.assertIn("is no model that can be fetched", self.sluice("run", "nothing").stderr)
 
     def test_the_help_lists_both_commands(self):
         text = self.sluice("--help").stdout
