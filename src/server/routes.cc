@@ -118,6 +118,10 @@ const Routes::Route Routes::kRoutes[] = {
      .method = "POST",
      .errors = ErrorForm::kOllama,
      .ask = &Routes::OllamaEmbed},
+    {.path = "/api/embeddings",
+     .method = "POST",
+     .errors = ErrorForm::kOllama,
+     .ask = &Routes::OllamaEmbedOne},
     {.path = "/api/show",
      .method = "POST",
      .errors = ErrorForm::kOllama,
@@ -199,6 +203,27 @@ const Routes::Route* Routes::Find(const std::string& path, std::string_view meth
   return found;
 }
 
+// A client's base URL may lack the /v1 that its paths are behind, or have one too many.
+const Routes::Route* Routes::FindMeant(const std::string& path) {
+  if (const Route* behind = Find("/v1" + path, "")) return behind;
+  return path.starts_with("/v1/") && path.size() > 4 ? Find(path.substr(3), "") : nullptr;
+}
+
+std::string Routes::WhatIsMeant(const std::string& path) {
+  if (FindMeant(path) == nullptr) return "";
+  const bool lacks = Find("/v1" + path, "") != nullptr;
+  return StrCat(", but there is ", Quote(lacks ? "/v1" + path : path.substr(3)),
+                ", so the base URL that the client is given should ", lacks ? "" : "not ",
+                "end with /v1");
+}
+
+ErrorForm Routes::FormOfUnknown(const std::string& path) {
+  if (const Route* meant = FindMeant(path)) return meant->errors;
+  if (path.starts_with("/api/")) return ErrorForm::kOllama;
+  if (path.starts_with("/v1/messages/")) return ErrorForm::kAnthropic;
+  return path.starts_with("/v2/") ? ErrorForm::kCohere : ErrorForm::kOpenAi;
+}
+
 Routes::Routes(Models& models, ApiKeys keys, std::function<HttpState()> http, RequestsLogged logged)
     : models_(models),
       keys_(std::make_shared<const ApiKeys>(std::move(keys))),
@@ -224,7 +249,7 @@ void Routes::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
 
 std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
   const Route* route = Find(head->path, head->method);
-  const ErrorForm errors = route == nullptr ? ErrorForm::kOpenAi : route->errors;
+  const ErrorForm errors = route == nullptr ? FormOfUnknown(head->path) : route->errors;
   std::optional<KeyHolder> holder = Keys()->Find(head->authorization, head->api_key);
   if (!holder && (route == nullptr || !route->open)) {
     return ErrorReply(
@@ -233,9 +258,11 @@ std::optional<HttpReply> Routes::Admit(HttpRequest* head) {
         errors);
   }
   if (route == nullptr) {
-    return HttpErrorReply(404, StrCat("there is no path ", Quote(head->path),
-                                      "; this server has the model", models_.several() ? "s " : " ",
-                                      models_.Listed(), ", and GET /openapi.json lists its paths"));
+    return HttpErrorReply(404,
+                          StrCat("there is no path ", Quote(head->path), WhatIsMeant(head->path),
+                                 "; this server has the model", models_.several() ? "s " : " ",
+                                 models_.Listed(), ", and GET /openapi.json lists its paths"),
+                          errors);
   }
   if (head->method != route->method) {
     std::string allowed;

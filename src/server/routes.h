@@ -18,6 +18,7 @@
 #include "server/http/http.h"
 #include "server/live_requests.h"
 #include "server/openai/batches_api.h"
+#include "server/openai/embedding_api.h"
 #include "server/openai/files_api.h"
 #include "server/openai/response_store.h"
 #include "server/profiles.h"
@@ -78,6 +79,11 @@ class Routes {
   // The route of a path, of that method where it has several; null: none.
   static const Route* Find(const std::string& path, std::string_view method = {});
   static bool Names(const Route& route, const std::string& path);
+  // Of a path that has no route: the one that a client's wrong base URL has hidden, or null; that
+  // as part of a sentence, or nothing; and the form of errors of the paths beside it.
+  static const Route* FindMeant(const std::string& path);
+  static std::string WhatIsMeant(const std::string& path);
+  static ErrorForm FormOfUnknown(const std::string& path);
 
   // For a client without the rights of an admin: "a profile takes".
   static HttpReply NoAdminReply(const char* what_takes);
@@ -131,6 +137,13 @@ class Routes {
              const HttpRequest& request, const ExchangeRef& exchange);
   void Embed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void OllamaEmbed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
+  void OllamaEmbedOne(const ModelUse& model, const HttpRequest& request,
+                      const ExchangeRef& exchange);
+  void GatherForOllama(const ModelUse& model, const HttpRequest& request,
+                       Result<EmbeddingCall> call,
+                       std::string (*answer)(const EmbeddingCall&,
+                                             const std::vector<std::vector<float>>&, const Usage&),
+                       const ExchangeRef& exchange);
   void CohereEmbed(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void Rerank(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);
   void CohereRerank(const ModelUse& model, const HttpRequest& request, const ExchangeRef& exchange);

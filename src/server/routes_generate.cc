@@ -125,14 +125,29 @@ void Routes::Embed(const ModelUse& model, const HttpRequest& request, const Exch
 
 void Routes::OllamaEmbed(const ModelUse& model, const HttpRequest& request,
                          const ExchangeRef& exchange) {
-  Result<EmbeddingCall> call = ParseOllamaEmbed(request.body, model->facts);
+  GatherForOllama(model, request, ParseOllamaEmbed(request.body, model->facts), &OllamaEmbedAnswer,
+                  exchange);
+}
+
+void Routes::OllamaEmbedOne(const ModelUse& model, const HttpRequest& request,
+                            const ExchangeRef& exchange) {
+  GatherForOllama(model, request, ParseOllamaEmbedOne(request.body, model->facts),
+                  &OllamaEmbedOneAnswer, exchange);
+}
+
+void Routes::GatherForOllama(const ModelUse& model, const HttpRequest& request,
+                             Result<EmbeddingCall> call,
+                             std::string (*answer)(const EmbeddingCall&,
+                                                   const std::vector<std::vector<float>>&,
+                                                   const Usage&),
+                             const ExchangeRef& exchange) {
   if (!call.ok()) return exchange->Reply(ErrorReply(call.status(), ErrorForm::kOllama));
   std::vector<Request> requests = std::move(call->requests);
   KeepAlive(model->facts.name, call->keep_alive_s, request);
-  if (requests.empty()) return exchange->Reply(BodyReply(OllamaEmbedAnswer(*call, {}, {})));
+  if (requests.empty()) return exchange->Reply(BodyReply(answer(*call, {}, {})));
   Gather(model, request, std::move(requests),
-         [call = *std::move(call)](const auto& vectors, const Usage& usage) {
-           return OllamaEmbedAnswer(call, vectors, usage);
+         [call = *std::move(call), answer](const auto& vectors, const Usage& usage) {
+           return answer(call, vectors, usage);
          },
          exchange, {.errors = ErrorForm::kOllama});
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "base/str_cat.h"
 #include "server/openapi/openapi.h"
 #include "server/routes_fixture.h"
@@ -14,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr const char* kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
 constexpr const char* kChatStream =
@@ -458,6 +461,20 @@ TEST_F(RoutesTest, PathsAndMethods) {
             "there is no path \"/nowhere\"; this server has the model \"tiny\", and GET "
             "/openapi.json lists its paths");
   EXPECT_EQ(Send("POST", "/health")->reply.status, 405);
+  for (const auto& [wrong, right, verb] :
+       {std::tuple("/chat/completions", "/v1/chat/completions", "should end"),
+        std::tuple("/embeddings", "/v1/embeddings", "should end"),
+        std::tuple("/v1/v1/responses", "/v1/responses", "should not end")}) {
+    const auto exchange = Send("POST", wrong);
+    EXPECT_EQ(exchange->reply.status, 404);
+    EXPECT_THAT(exchange->body()["error"]["message"].get<std::string>(),
+                StartsWith(StrCat("there is no path \"", wrong, "\", but there is \"", right,
+                                  "\", so the base URL that the client is given ", verb,
+                                  " with /v1; this server has the model \"tiny\"")));
+  }
+  EXPECT_EQ(Send("GET", "/v1/")->body()["error"]["message"],
+            "there is no path \"/v1/\"; this server has the model \"tiny\", and GET "
+            "/openapi.json lists its paths");
   auto wrong = Send("GET", "/v1/chat/completions");
   EXPECT_EQ(wrong->reply.status, 405);
   EXPECT_EQ(wrong->reply.headers.at(0), (std::pair<std::string, std::string>{"Allow", "POST"}));
@@ -471,6 +488,19 @@ TEST_F(RoutesTest, PathsAndMethods) {
   EXPECT_EQ(version["backends"], Json::array({"cpu"}));
   EXPECT_FALSE(version["commit"].get<std::string>().empty());
   EXPECT_FALSE(version["compiler"].get<std::string>().empty());
+}
+
+TEST_F(RoutesTest, AnUnknownPathIsRefusedInTheFormOfItsApi) {
+  const Json ollama = Send("POST", "/api/pull")->body();
+  ASSERT_TRUE(ollama["error"].is_string()) << ollama;
+  EXPECT_THAT(ollama["error"].get<std::string>(), StartsWith("there is no path \"/api/pull\""));
+  for (const char* path : {"/v1/messages/batches", "/messages", "/v1/v1/messages"}) {
+    const Json anthropic = Send("POST", path)->body();
+    EXPECT_EQ(anthropic["type"], "error") << path;
+    EXPECT_EQ(anthropic["error"]["type"], "not_found_error") << path;
+  }
+  EXPECT_TRUE(Send("POST", "/v2/chat")->body()["message"].is_string());
+  EXPECT_EQ(Send("POST", "/v1/nowhere")->body()["error"]["type"], "invalid_request_error");
 }
 
 // Whose text work stops the requests behind it, as that of a text worker does.
@@ -638,6 +668,7 @@ TEST_F(RoutesTest, TheOpenApiDocumentHasEveryPath) {
                            "/v1/batches/{id}",
                            "/v1/batches/{id}/cancel",
                            "/api/embed",
+                           "/api/embeddings",
                            "/v2/embed",
                            "/v2/rerank",
                            "/rerank",

@@ -90,6 +90,7 @@ constexpr Status (*kReaders[])(std::string_view) = {
     ReadForm,
     [](std::string_view body) { return ReadRanking(ParseCohereRerank(body, Model())); },
     [](std::string_view body) { return ParseCohereEmbed(body, Model()).status(); },
+    [](std::string_view body) { return ParseOllamaEmbedOne(body, Model()).status(); },
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ import struct
 import sys
 import unittest
 
+import ollama
 import openai
 
 from serving import Serving
@@ -56,6 +57,15 @@ class EmbeddingsTest(unittest.TestCase):
         self.assertGreater(answer["prompt_eval_count"], 2)
         status, answer = self.server.json("POST", "/api/embed", {"input": ""})
         self.assertEqual((status, list(answer)), (400, ["error"]))
+
+    def test_ollamas_older_form_by_its_client(self):
+        client = ollama.Client(host=self.server.url)
+        answer = client.embeddings(model="bert", prompt=self.texts[1], options={"num_ctx": 64}, keep_alive="5m")
+        self.assertGreater(cosine(answer.embedding, self.vectors[1]), 0.99999)
+        self.assertEqual(list(client.embeddings(model="bert", prompt="").embedding), [])
+        with self.assertRaisesRegex(ollama.ResponseError, "input") as caught:
+            client._request_raw("POST", "/api/embeddings", json={"input": "a"})
+        self.assertEqual(caught.exception.status_code, 400)
 
     def test_base64_is_of_little_endian_floats(self):
         body = {"input": self.texts[0], "encoding_format": "base64"}

@@ -35,6 +35,12 @@ std::string OllamaEmbedAnswer(const EmbeddingCall& call,
                               const std::vector<std::vector<float>>& embeddings,
                               const Usage& usage);
 
+// /api/embeddings, the older path: the vector of one text, or none where there is no text.
+Result<EmbeddingCall> ParseOllamaEmbedOne(std::string_view body, const ModelFacts& model);
+std::string OllamaEmbedOneAnswer(const EmbeddingCall& call,
+                                 const std::vector<std::vector<float>>& embeddings,
+                                 const Usage& usage);
+
 // /api/tags, of all models, and /api/ps, of those that are loaded. `started`, `now`: seconds since
 // the epoch.
 OrderedJson OllamaTags(const std::vector<ModelReport>& models, int64_t started);

@@ -1,4 +1,4 @@
-// The body of Ollama's /api/embed, and its answer.
+// The bodies of Ollama's /api/embed and /api/embeddings, and their answers.
 #include "base/str_cat.h"
 #include "server/ollama/ollama_answer.h"
 #include "server/ollama/ollama_api.h"
@@ -28,25 +28,32 @@ std::vector<std::string> ReadTexts(Fields* fields) {
   return texts;
 }
 
+// What both bodies have beside their texts.
+EmbeddingCall ReadCommon(Fields* fields, const ModelFacts& model) {
+  ReadOllamaModel(fields, "model", model);
+  EmbeddingCall call;
+  call.model = model.name;
+  call.keep_alive_s = ReadKeepAlive(fields);
+  if (const OrderedJson* value = fields->Object("options")) {
+    Fields options(*value, "options.");
+    ReadAccepted(&options, FieldPlace::kOllamaOptions);
+    Sampling unused;  // of which a vector knows nothing
+    ReadPenaltySpan(&options, &unused);
+    fields->Take(options.Finish());
+  }
+  return call;
+}
+
 }  // namespace
 
 Result<EmbeddingCall> ParseOllamaEmbed(std::string_view body, const ModelFacts& model) {
   SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
   Fields fields(object);
-  ReadOllamaModel(&fields, "model", model);
-  EmbeddingCall call;
-  call.model = model.name;
+  EmbeddingCall call = ReadCommon(&fields, model);
   Request request;
   request.embed = true;
   request.truncate = fields.Bool("truncate").value_or(true);
   request.dimensions = fields.Int("dimensions", 1, kDimensionsMax);
-  call.keep_alive_s = ReadKeepAlive(&fields);
-  if (const OrderedJson* value = fields.Object("options")) {
-    Fields options(*value, "options.");
-    ReadAccepted(&options, FieldPlace::kOllamaOptions);
-    ReadPenaltySpan(&options, &request.sampling);  // of which a vector knows nothing
-    fields.Take(options.Finish());
-  }
   const std::vector<std::string> texts = ReadTexts(&fields);
   for (const std::string& text : texts) {
     if (text.empty()) fields.Fail("input", "a text of input is empty; it must have a character");
@@ -69,6 +76,27 @@ std::string OllamaEmbedAnswer(const EmbeddingCall& call,
       "],\"total_duration\":", static_cast<int64_t>((usage.queue_ms + usage.prefill_ms) * 1e6),
       ",\"load_duration\":0,\"prompt_eval_count\":", usage.prompt_tokens, "}");
   return body;
+}
+
+Result<EmbeddingCall> ParseOllamaEmbedOne(std::string_view body, const ModelFacts& model) {
+  SLUICE_ASSIGN_OR_RETURN(const OrderedJson object, ParseBody(body));
+  Fields fields(object);
+  EmbeddingCall call = ReadCommon(&fields, model);
+  std::string text = fields.String("prompt", kTextBytesMax).value_or("");
+  SLUICE_RETURN_IF_ERROR(fields.Finish());
+  if (text.empty()) return call;
+  Request& request = call.requests.emplace_back();
+  request.embed = true;
+  request.truncate = true;
+  request.prompt = std::move(text);
+  return call;
+}
+
+std::string OllamaEmbedOneAnswer(const EmbeddingCall&,
+                                 const std::vector<std::vector<float>>& embeddings, const Usage&) {
+  std::string body = "{\"embedding\":";
+  AppendFloats(embeddings.empty() ? std::vector<float>() : embeddings[0], &body);
+  return body + "}";
 }
 
 }  // namespace sluice::server

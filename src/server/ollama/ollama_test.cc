@@ -80,6 +80,8 @@ TEST_F(OllamaTest, PenaltiesThatLookAtNoTokenAreOff) {
   // Clients send the same options where nothing is drawn.
   Send("POST", "/api/embed", R"({"input":"hi","options":{"repeat_last_n":64}})");
   EXPECT_EQ(engine_.submitted.size(), 3u) << exchange_->reply.body;
+  Send("POST", "/api/embeddings", R"({"prompt":"hi","options":{"repeat_last_n":64}})");
+  EXPECT_EQ(engine_.submitted.size(), 4u) << exchange_->reply.body;
 }
 
 TEST_F(OllamaTest, AStreamWithoutTextIsOneLine) {

@@ -77,6 +77,13 @@ constexpr const char* kEmbedSchema = R"json(,
         "keep_alive": {"type": ["string", "number", "null"], "description": "As in OllamaChatRequest"},
         "options": {"type": "object", "description": "Without effect", "additionalProperties": false,
           "properties": {"repeat_last_n": {"type": "integer", "minimum": -1},
+            @accepted_ollama_options@}}}},
+    "OllamaEmbedOneRequest": {"type": "object", "additionalProperties": false,
+      "properties": {"model": {"type": "string"},
+        "prompt": {"type": "string", "description": "Without a text there is no vector"},
+        "keep_alive": {"type": ["string", "number", "null"], "description": "As in OllamaChatRequest"},
+        "options": {"type": "object", "description": "Without effect", "additionalProperties": false,
+          "properties": {"repeat_last_n": {"type": "integer", "minimum": -1},
             @accepted_ollama_options@}}}})json";
 
 std::string OllamaBody(const char* name, const char* fields) {
@@ -116,6 +123,9 @@ OpenApiPart OllamaPart() {
              ",",
              OllamaPost("/api/embed", "Turns texts into vectors, by a model that embeds",
                         "OllamaEmbedRequest", kObject),
+             ",",
+             OllamaPost("/api/embeddings", "Turns one text into a vector, in Ollama's older form",
+                        "OllamaEmbedOneRequest", kObject),
              ",", OllamaPost("/api/show", "What the model is", "OllamaShowRequest", kObject, ""),
              OllamaGet("/api/tags", "The models served, in Ollama's form"),
              OllamaGet("/api/ps", "The models loaded"),

@@ -55,12 +55,27 @@ TEST_F(OpenApiTest, PathsThatTakeNoKeySaySo) {
 }
 
 TEST_F(OpenApiTest, WhatGeneratesTakesATimeout) {
-  for (const char* path :
-       {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank",
-        "/v2/rerank",           "/v2/embed",       "/rerank",        "/reranking",
-        "/v1/reranking",        "/v1/score",       "/v1/classify",   "/v1/messages",
-        "/v1/responses",        "/v1/decisions",   "/api/chat",      "/api/generate",
-        "/api/embed",           "/completion",     "/completions",   "/infill"}) {
+  for (const char* path : {"/v1/chat/completions",
+                           "/v1/completions",
+                           "/v1/embeddings",
+                           "/v1/rerank",
+                           "/v2/rerank",
+                           "/v2/embed",
+                           "/rerank",
+                           "/reranking",
+                           "/v1/reranking",
+                           "/v1/score",
+                           "/v1/classify",
+                           "/v1/messages",
+                           "/v1/responses",
+                           "/v1/decisions",
+                           "/api/chat",
+                           "/api/generate",
+                           "/api/embed",
+                           "/api/embeddings",
+                           "/completion",
+                           "/completions",
+                           "/infill"}) {
     EXPECT_TRUE(Takes(path, "post", "X-Request-Timeout")) << path;
   }
   EXPECT_FALSE(Takes("/tokenize", "post", "X-Request-Timeout"));
