@@ -1,5 +1,6 @@
 // Models without a tokenizer: token ids in, token ids out.
 #include <filesystem>
+#include <fstream>
 
 #include "base/source_dir_fixture.h"
 #include "engine/engine_fixture.h"
@@ -35,6 +36,15 @@ TEST_F(IdsAlone, AnswersAreTheIdsOfTheModelWithItsTokenizer) {
   EXPECT_EQ(without->choices.at(0).ids, with->choices.at(0).ids);
   EXPECT_EQ(without->choices.at(0).text, "");
   EXPECT_NE(with->choices.at(0).text, "");
+}
+
+TEST_F(IdsAlone, AnIncompleteCopyIsNoSuchModel) {
+  std::ofstream(fs::path(folder_.path()) / "tokenizer_config.json") << "{}";
+  EngineOptions options = TinyOptions();
+  options.model = folder_.path();
+  const auto opened = Engine::Open(options, {});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_THAT(opened.status().message(), HasSubstr("tokenizer.json"));
 }
 
 TEST_F(IdsAlone, TextsAreRefusedInASentence) {

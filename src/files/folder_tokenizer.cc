@@ -443,15 +443,12 @@ bool IsTokenizerFile(std::string_view name) {
          (name.ends_with(kTiktokenSuffix) && name.find('/') == std::string_view::npos);
 }
 
-bool HasTokenizer(const fs::path& folder) {
+bool MeansTokenizer(const fs::path& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    constexpr std::string_view kBeside[] = {kTokenizerConfigName, "special_tokens_map.json",
-                                            "added_tokens.json"};
-    const bool beside =
-        std::find(std::begin(kBeside), std::end(kBeside), name) != std::end(kBeside);
-    if (IsTokenizerFile(name) && !beside) return true;
+    if (IsTokenizerFile(name) || name.starts_with("chat_template.") || name.ends_with(".part"))
+      return true;
   }
   return bool(error);  // reading it says what is wrong
 }

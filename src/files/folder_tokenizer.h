@@ -12,8 +12,10 @@ namespace sluice::files {
 // Whether a file of a model folder is one that a tokenizer is made of.
 bool IsTokenizerFile(std::string_view name);
 
-// Whether a folder has any file that ReadFolderTokenizer could read a vocabulary from.
-bool HasTokenizer(const std::filesystem::path& folder);
+// Whether a folder has a file that tells of a tokenizer or a chat template, or an unfinished
+// download (*.part). One without is that of a model of token ids alone; where such a file stands
+// and the vocabulary does not, the copy is incomplete.
+bool MeansTokenizer(const std::filesystem::path& folder);
 
 // From tokenizer.json, or where there is none from tokenizer.model or spiece.model (SentencePiece),
 // tiktoken.model or *.tiktoken, vocab.json with merges.txt, or vocab.txt, with the special tokens

@@ -113,15 +113,25 @@ TEST_F(FolderTokenizerTest, IdsThatNoPieceHasAreOthersToTakeOrUnused) {
   EXPECT_EQ(read->kinds[2], TokenKind::kUnused);
 }
 
+TEST_F(FolderTokenizerTest, AnyFileBesideAVocabularyMeansThatThereIsToBeOne) {
+  Write("config.json", "{}");
+  Write("model.safetensors", "");
+  EXPECT_FALSE(MeansTokenizer(folder_.path()));
+  EXPECT_TRUE(MeansTokenizer(folder_.path() + "/missing"));  // reading it says what is wrong
+  for (const char* name :
+       {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+        "merges.txt", "chat_template.jinja", "chat_template.json", "tokenizer.json.part"}) {
+    Write(name, "{}");
+    EXPECT_TRUE(MeansTokenizer(folder_.path())) << name;
+    std::filesystem::remove(std::filesystem::path(folder_.path()) / name);
+  }
+  EXPECT_FALSE(MeansTokenizer(folder_.path()));
+}
+
 TEST_F(FolderTokenizerTest, FilesThatAreMissingAndClassesThatAreNotKnownAreNamed) {
-  EXPECT_FALSE(HasTokenizer(folder_.path()));
-  Write("special_tokens_map.json", "{}");
-  EXPECT_FALSE(HasTokenizer(folder_.path()));
-  EXPECT_TRUE(HasTokenizer(folder_.path() + "/missing"));  // reading it says what is wrong
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model, spiece.model"));
   EXPECT_EQ(ReadFolderTokenizer(folder_.path(), "").status().code(), StatusCode::kNotFound);
   Write("vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
-  EXPECT_TRUE(HasTokenizer(folder_.path()));  // a part of one
   EXPECT_THAT(ErrorWith(""), HasSubstr("nor tokenizer.model"));
   Write("merges.txt", "a b\n");
   EXPECT_EQ(ErrorWith(""), "no error");

@@ -34,11 +34,12 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-// `required`: a folder without a tokenizer is an error; else its model takes and gives token ids.
+// `required`: a folder without a trace of a tokenizer is an error; else its model takes and gives
+// token ids.
 Status ReadTokenizer(const fs::path& folder, bool required, ModelFiles* model) {
   SLUICE_ASSIGN_OR_RETURN(const std::string config,
                           ReadOptional(folder / kTokenizerConfigName, kConfigBytesMax));
-  if (!required && !HasTokenizer(folder)) {
+  if (!required && !MeansTokenizer(folder)) {
     model->tokenizer.model = TokenizerModel::kNone;
   } else {
     SLUICE_ASSIGN_OR_RETURN(model->tokenizer, ReadFolderTokenizer(folder, config));
