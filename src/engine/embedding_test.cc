@@ -266,6 +266,33 @@ TEST(Embedding, ATextWithALimitOfItsOwnIsItsBeginning) {
   }
 }
 
+// They are unknown, and a text made of their tokens would spell that out.
+TEST(Embedding, TokensThatHaveNoTextOfTheirOwnAreCutLikeOthers) {
+  const std::string unknown = "\xE6\x97\xA5", spaced = unknown + " ";
+  const auto tokens = [](Engine& engine, Request request, std::optional<int> most) {
+    request.text_tokens_max = most;
+    const auto asked = Ask(engine, std::move(request));
+    EXPECT_TRUE(asked->error.ok()) << asked->error.message();
+    return asked->usage.prompt_tokens;
+  };
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += spaced;
+  for (const char* model : {"bert", "bert_rank", "qwen3_reranker"}) {
+    const auto engine = OpenTiny(EncoderOptions(model));
+    const auto of = [&](const std::string& document) {
+      Request request = EmbedRequest(document);
+      if (std::string_view(model) != "bert") {
+        request = EmbedRequest("the river");
+        request.second_text = document;
+      }
+      return request;
+    };
+    const int one = tokens(*engine, of(many), 1);
+    for (const int most : {2, 3, 10})
+      EXPECT_EQ(tokens(*engine, of(many), most), one + most - 1) << model << " " << most;
+  }
+}
+
 TEST(Embedding, APartOfAVectorHasItsLengthAgain) {
   const auto engine = OpenTiny(EncoderOptions("bert"));
   const auto whole = Ask(*engine, EmbedRequest("the old bridge"));

@@ -292,8 +292,9 @@ void TextModelImpl::Truncate(size_t tokens_max, const Request& request,
 
 Status TextModelImpl::CheckLength(const Request& request, int tokens_max) const {
   const auto* text = std::get_if<std::string>(&request.prompt);
-  return text == nullptr || request.truncate ? OkStatus()
-                                             : CheckTextLength(request, *text, tokens_max);
+  return text == nullptr || request.truncate || request.text_tokens_max
+             ? OkStatus()
+             : CheckTextLength(request, *text, tokens_max);
 }
 
 int64_t TextModelImpl::LeastTokens(const Request& request) const {
@@ -350,19 +351,53 @@ Status TextModelImpl::TooLong(const Request& request, const std::string& what,
                 "prompt");
 }
 
-Status TextModelImpl::CutText(const std::atomic<bool>& cancelled, Request* request) const {
-  const int most = *std::exchange(request->text_tokens_max, std::nullopt);
-  std::string* const text =
-      request->second_text ? &*request->second_text : std::get_if<std::string>(&request->prompt);
-  // A token has a byte or more.
-  if (text == nullptr || text->size() <= static_cast<size_t>(most)) return OkStatus();
-  Request part = *request;
-  part.add_special_tokens = false;
-  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, EncodeBeginning(*text, part, most, cancelled));
-  if (ids.size() <= static_cast<size_t>(most)) return OkStatus();
-  ids.resize(most);
-  *text = tokenizer_->Decode(ids, /*render_special=*/true);
-  return OkStatus();
+Result<std::vector<int32_t>> TextModelImpl::LimitedIds(const Request& request,
+                                                       const std::string& text, int tokens_max,
+                                                       const std::atomic<bool>& cancelled) const {
+  // One more token than the context has tells that the text is too long for it.
+  const int most = std::min(*request.text_tokens_max, tokens_max + 1);
+  Request bare = request;
+  bare.add_special_tokens = false;
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, EncodeBeginning(text, bare, most, cancelled));
+  if (ids.size() > static_cast<size_t>(most)) ids.resize(static_cast<size_t>(most));
+  return ids;
+}
+
+Result<std::vector<int32_t>> TextModelImpl::LimitedPrompt(
+    const Request& request, int tokens_max, const std::atomic<bool>& cancelled) const {
+  SLUICE_ASSIGN_OR_RETURN(
+      std::vector<int32_t> ids,
+      LimitedIds(request, std::get<std::string>(request.prompt), tokens_max, cancelled));
+  if (!request.add_special_tokens) return ids;
+  const files::TokenizerData& data = tokenizer_->data();
+  ids.insert(ids.begin(), data.prefix_ids.begin(), data.prefix_ids.end());
+  ids.insert(ids.end(), data.suffix_ids.begin(), data.suffix_ids.end());
+  return ids;
+}
+
+// The document's own tokens begin where those of what stands before it alone end to be the same: a
+// token in which both meet is one of the document.
+Result<std::vector<int32_t>> TextModelImpl::JudgedTexts(const Request& request, int tokens_max,
+                                                        const text::EncodeOptions& options) const {
+  std::string texts =
+      StrCat("<Instruct>: ", kJudgeInstruction,
+             "\n<Query>: ", std::get<std::string>(request.prompt), "\n<Document>: ");
+  std::vector<int32_t> before;
+  text::EncodeOptions limited = options;
+  if (request.text_tokens_max) {
+    SLUICE_ASSIGN_OR_RETURN(before, tokenizer_->Encode(texts, options));
+    const size_t most = before.size() + static_cast<size_t>(*request.text_tokens_max);
+    limited.tokens_max = std::min(options.tokens_max, most);
+  }
+  texts += *request.second_text;
+  if (!request.truncate && !request.text_tokens_max)
+    SLUICE_RETURN_IF_ERROR(CheckTextLength(request, texts, tokens_max));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(texts, limited));
+  if (!request.text_tokens_max) return ids;
+  const auto parts = std::mismatch(ids.begin(), ids.end(), before.begin(), before.end()).first;
+  const auto most = (parts - ids.begin()) + static_cast<ptrdiff_t>(*request.text_tokens_max);
+  if (static_cast<ptrdiff_t>(ids.size()) > most) ids.resize(static_cast<size_t>(most));
+  return ids;
 }
 
 // Special tokens are those of the frame alone, whatever the texts say. Of what is too long
@@ -376,13 +411,9 @@ Result<std::vector<int32_t>> TextModelImpl::JudgeIds(const Request& request, int
   SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(kJudgePrefix, options));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> suffix,
                           tokenizer_->Encode(kJudgeSuffix, options));
-  const std::string texts = StrCat("<Instruct>: ", kJudgeInstruction,
-                                   "\n<Query>: ", std::get<std::string>(request.prompt),
-                                   "\n<Document>: ", *request.second_text);
-  if (!request.truncate) SLUICE_RETURN_IF_ERROR(CheckTextLength(request, texts, tokens_max));
   options.parse_special = false;
   options.tokens_max = kCountedContexts * static_cast<size_t>(tokens_max);
-  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> between, tokenizer_->Encode(texts, options));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> between, JudgedTexts(request, tokens_max, options));
   const size_t taken = ids.size() + suffix.size();
   const auto room = static_cast<size_t>(std::max(0, tokens_max - static_cast<int>(taken)));
   if (request.truncate && between.size() > room) between.resize(room);
@@ -409,7 +440,10 @@ Result<std::vector<int32_t>> TextModelImpl::PairIds(const Request& request, int 
   };
   SLUICE_ASSIGN_OR_RETURN(const std::vector<int32_t> first,
                           encode(std::get<std::string>(request.prompt)));
-  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> second, encode(*request.second_text));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<int32_t> second,
+                          request.text_tokens_max
+                              ? LimitedIds(request, *request.second_text, tokens_max, cancelled)
+                              : encode(*request.second_text));
   std::vector<int32_t> ids = data.prefix_ids;
   ids.insert(ids.end(), first.begin(), first.end());
   ids.insert(ids.end(), data.between_ids.begin(), data.between_ids.end());
@@ -425,11 +459,6 @@ Result<std::vector<int32_t>> TextModelImpl::PairIds(const Request& request, int 
 Result<std::vector<int32_t>> TextModelImpl::PromptIds(const Request& request, int tokens_max,
                                                       const std::atomic<bool>& cancelled,
                                                       int* second_text) const {
-  if (request.text_tokens_max) {
-    Request cut = request;
-    SLUICE_RETURN_IF_ERROR(CutText(cancelled, &cut));
-    return PromptIds(cut, tokens_max, cancelled, second_text);
-  }
   std::vector<int32_t> ids;
   if (request.second_text && judges_) {
     SLUICE_ASSIGN_OR_RETURN(ids, JudgeIds(request, tokens_max, cancelled));
@@ -469,6 +498,7 @@ Result<std::vector<int32_t>> TextModelImpl::TokensOf(const Request& request, int
                                                      const std::atomic<bool>& cancelled) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) return *ids;
   if (const auto* text = std::get_if<std::string>(&request.prompt)) {
+    if (request.text_tokens_max) return LimitedPrompt(request, tokens_max, cancelled);
     if (request.truncate) return EncodeBeginning(*text, request, tokens_max, cancelled);
     return EncodePrompt(request, *text, request.add_special_tokens, tokens_max, cancelled);
   }

@@ -54,7 +54,8 @@ class TextModelImpl : public TextModel {
   bool has_template() const { return template_ != nullptr; }
   // False: the model comes without a tokenizer, and all is token ids.
   bool has_texts() const;
-  // kInvalidArgument for a request about texts where there are none.
+  // kInvalidArgument for a request about texts where there are none; its field is one that every
+  // API has which carries such a text, or none.
   Status CheckIdsAlone(const Request& request) const;
 
  private:
@@ -72,11 +73,19 @@ class TextModelImpl : public TextModel {
   Result<std::vector<int32_t>> EncodeBeginning(const std::string& text, const Request& request,
                                                int tokens_max,
                                                const std::atomic<bool>& cancelled) const;
-  // Leaves out of the text what is behind Request::text_tokens_max, and that limit.
-  // REQUIRES: there is one
-  Status CutText(const std::atomic<bool>& cancelled, Request* request) const;
+  // The ids of the text that Request::text_tokens_max is about, which keep to it, without those
+  // that the tokenizer puts around a text. REQUIRES: there is such a limit
+  Result<std::vector<int32_t>> LimitedIds(const Request& request, const std::string& text,
+                                          int tokens_max, const std::atomic<bool>& cancelled) const;
+  // Those of a prompt that is a text. REQUIRES: as LimitedIds
+  Result<std::vector<int32_t>> LimitedPrompt(const Request& request, int tokens_max,
+                                             const std::atomic<bool>& cancelled) const;
   Result<std::vector<int32_t>> PairIds(const Request& request, int tokens_max,
                                        const std::atomic<bool>& cancelled, int* second_text) const;
+  // The texts of a pair as JudgeIds puts them; of the document as many tokens as
+  // Request::text_tokens_max has.
+  Result<std::vector<int32_t>> JudgedTexts(const Request& request, int tokens_max,
+                                           const text::EncodeOptions& options) const;
   // Of a pair about which the model answers yes or no.
   Result<std::vector<int32_t>> JudgeIds(const Request& request, int tokens_max,
                                         const std::atomic<bool>& cancelled) const;
