@@ -51,6 +51,15 @@ TEST_F(IdsAlone, TextsAreRefusedInASentence) {
   Request text;
   text.prompt = std::string("a");
   EXPECT_THAT(Refusal(text), HasSubstr("no tokenizer"));
+  Request chat;
+  chat.prompt = ChatPrompt{.messages_json = R"([{"role":"user","content":"a"}])"};
+  const Status refused = Ask(*engine_, chat)->error;
+  EXPECT_THAT(refused.message(), HasSubstr("no tokenizer"));
+  EXPECT_THAT(refused.message(), HasSubstr("/v1/completions takes token ids"));
+  EXPECT_EQ(refused.field(), "");  // which field had the texts depends on the API
+  EXPECT_THAT(
+      engine_->RenderChat(std::get<ChatPrompt>(chat.prompt), "", nullptr).status().message(),
+      HasSubstr("no tokenizer"));
   Request stops = TinyRequest(kPrompt, 4);
   stops.stop = {"a"};
   EXPECT_THAT(Refusal(stops), HasSubstr("stop is about text"));

@@ -81,6 +81,15 @@ Result<std::string> CutAtOpenEnd(std::string rendered, std::string_view last) {
   return rendered;
 }
 
+// Of a model of token ids alone.
+constexpr char kCompletionsRemedy[] =
+    "this request, which is about texts, cannot be answered; /v1/completions takes token ids as "
+    "prompt";
+Status NoTexts(const char* remedy) {
+  return InvalidArgument(
+      StrCat("the model has no tokenizer, so that it takes and gives token ids alone: ", remedy));
+}
+
 Status NoTokenizer() {
   return {StatusCode::kFailedPrecondition, "this file has a chat template but no tokenizer"};
 }
@@ -164,6 +173,7 @@ std::string TextModelImpl::SpecialText(const std::optional<int32_t>& id) const {
 }
 
 Result<OrderedJson> TextModelImpl::ContextOf(const ChatPrompt& chat) const {
+  if (tokenizer_ != nullptr && !has_texts()) return NoTexts(kCompletionsRemedy);
   if (template_ == nullptr) {
     return InvalidArgument("the model has no chat template; use a plain prompt", "messages");
   }
@@ -313,12 +323,16 @@ bool TextModelImpl::has_texts() const {
 
 Status TextModelImpl::CheckIdsAlone(const Request& request) const {
   if (has_texts()) return OkStatus();
-  const char* text = !std::holds_alternative<std::vector<int32_t>>(request.prompt) ? "prompt"
-                     : !request.stop.empty()                                       ? "stop"
-                     : !request.choice.empty()                                     ? "choice"
-                     : request.grammar.kind != Grammar::Kind::kNone                ? "grammar"
-                     : !request.prediction.empty()                                 ? "prediction"
-                                                                                   : nullptr;
+  if (request.embed && std::holds_alternative<std::string>(request.prompt)) {
+    return NoTexts("its texts can only be given as token ids, as input of /v1/embeddings");
+  }
+  if (std::holds_alternative<ChatPrompt>(request.prompt)) return NoTexts(kCompletionsRemedy);
+  const char* text = std::holds_alternative<std::string>(request.prompt) ? "prompt"
+                     : !request.stop.empty()                             ? "stop"
+                     : !request.choice.empty()                           ? "choice"
+                     : request.grammar.kind != Grammar::Kind::kNone      ? "grammar"
+                     : !request.prediction.empty()                       ? "prediction"
+                                                                         : nullptr;
   if (text == nullptr) return OkStatus();
   return InvalidArgument(
       StrCat("the model has no tokenizer, so that it takes and gives token ids alone, and ", text,

@@ -27,8 +27,8 @@ class NoTokenizer : public Tokenizer {
   explicit NoTokenizer(files::TokenizerData data) : data_(std::move(data)) {}
   Result<std::vector<TokenId>> Encode(std::string_view, const EncodeOptions&) const override {
     return InvalidArgument(
-        "the model has no tokenizer, so that it takes and gives token ids alone; send these",
-        "prompt");
+        "the model has no tokenizer, so that it takes and gives token ids alone: texts cannot be "
+        "tokenized; /v1/completions takes token ids as prompt");
   }
   size_t LeastTokens(std::string_view) const override { return 0; }
   std::string PieceBytes(TokenId, bool) const override { return ""; }
