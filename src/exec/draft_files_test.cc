@@ -45,6 +45,26 @@ TEST(DraftFiles, AnEmbeddingThatIsTheModelsIsNotLoadedAgain) {
   EXPECT_TRUE(LoadsEmbedding(table, other));
 }
 
+// Without texts only the sizes can be compared.
+TEST(DraftFiles, AVocabularyWithoutATokenizerIsThatOfItsSize) {
+  namespace fs = std::filesystem;
+  const files::testing::TempFolder ids_alone;
+  for (const char* name : {"config.json", "model.safetensors"})
+    fs::copy_file(fs::path(Folder("target")) / name, fs::path(ids_alone.path()) / name);
+  const auto open = [](const std::string& target, const std::string& draft) {
+    EngineOptions options;
+    options.speculate = "model";
+    options.draft_model = draft;
+    return OpenDraft(files::OpenModel(target).value(), options).status();
+  };
+  const std::string whole = Folder("target"), bare = ids_alone.path();
+  EXPECT_TRUE(open(bare, whole).ok()) << open(bare, whole).message();
+  EXPECT_TRUE(open(whole, bare).ok()) << open(whole, bare).message();
+  EXPECT_TRUE(open(bare, bare).ok()) << open(bare, bare).message();
+  const std::string other = SourceDir() + "/tests/golden/models/llama";
+  EXPECT_THAT(open(bare, other).message(), ::testing::HasSubstr(" tokens, not "));
+}
+
 // By form: which proposer it is, and how many tokens it guesses.
 TEST(DraftFiles, AHeadWithoutFilesHasTheSizesOfTheModel) {
   const files::ModelFiles target = files::OpenModel(Folder("target")).value();
