@@ -72,8 +72,7 @@ Status CheckGapBytes(const Infill& infill) {
   size_t bytes = infill.before.size() + infill.after.size() + infill.begun.size();
   for (const Infill::File& file : infill.files) bytes += file.name.size() + file.text.size();
   if (bytes <= limits::kTokenizeBytesMax) return OkStatus();
-  return Status(
-      StatusCode::kTooLarge,
+  return InvalidArgument(
       StrCat("the texts around the gap and the files have ", bytes, " bytes; the limit is ",
              limits::kTokenizeBytesMax, "; send what stands next to the gap, and fewer files"),
       "input_prefix");

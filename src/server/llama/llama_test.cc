@@ -161,7 +161,8 @@ TEST(InfillTest, TextsOfMoreThanAMebibyteAreRefused) {
         .status();
   };
   EXPECT_TRUE(of("").ok()) << of("").message();
-  EXPECT_EQ(of("b").code(), StatusCode::kTooLarge);
+  // It is no limit of the context, of which kTooLarge tells.
+  EXPECT_EQ(of("b").code(), StatusCode::kInvalidArgument);
   EXPECT_NE(of("b").message().find("1048577 bytes"), std::string::npos) << of("b").message();
 }
 
