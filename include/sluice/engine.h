@@ -39,6 +39,7 @@ struct EngineInfo {
   // EngineOptions::time_steps asks for them and the device works while the host goes on.
   double device_busy_s = 0, device_idle_s = 0;
   bool has_chat_template = false;
+  bool ids_alone = false;             // the model has no tokenizer: it takes and gives token ids
   bool fake_balance_experts = false;  // answers mean nothing
   // How answers are taken apart (OutputParsing): a family's name or "none".
   std::string tool_parser, reasoning_parser;

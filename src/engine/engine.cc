@@ -346,6 +346,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->info_.tool_parser = engine->output_.tools();
   engine->info_.reasoning_parser = engine->output_.thinking();
   engine->info_.has_chat_template = engine->text_->has_template();
+  engine->info_.ids_alone = !engine->text_->has_texts();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
   for (const exec::OpChoice& choice : runner.choices) {

@@ -36,6 +36,8 @@ TEST_F(IdsAlone, AnswersAreTheIdsOfTheModelWithItsTokenizer) {
   EXPECT_EQ(without->choices.at(0).ids, with->choices.at(0).ids);
   EXPECT_EQ(without->choices.at(0).text, "");
   EXPECT_NE(with->choices.at(0).text, "");
+  EXPECT_TRUE(engine_->Info().ids_alone);
+  EXPECT_FALSE(OpenTiny(TinyOptions())->Info().ids_alone);
 }
 
 TEST_F(IdsAlone, AnIncompleteCopyIsNoSuchModel) {

@@ -18,7 +18,8 @@ void ReadCommon(Fields* fields, const ModelFacts& model, ApiCall* call, Request*
   const int probs = fields->Int("n_probs", 0, limits::kTopLogprobsMax).value_or(0);
   if (probs > 0) call->logprobs = probs;
   request->logprobs = call->logprobs;
-  call->shows_ids = fields->Bool("return_tokens").value_or(call->shows_ids);
+  const bool asks_ids = fields->Bool("return_tokens").value_or(call->shows_ids);
+  call->shows_ids = asks_ids || model.ids_alone;
   if (request->n != 1) {
     fields->Fail("n", StrCat("n is ", request->n,
                              "; it must be 1 here: ask /v1/completions for "

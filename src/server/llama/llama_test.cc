@@ -92,6 +92,16 @@ TEST_F(LlamaTest, CompletionAnswersWhole) {
   EXPECT_EQ(body["timings"]["predicted_per_second"], 500);
 }
 
+// They are all that its answers have.
+TEST(LlamaIds, AModelWithoutATokenizerAlwaysGivesThem) {
+  const ModelFacts ids_alone{"tiny", 1000, {}, /*ids_alone=*/true};
+  for (const char* asked : {"", R"(,"return_tokens":false)"}) {
+    const std::string body = StrCat(R"({"prompt":[1,2])", asked, "}");
+    EXPECT_TRUE(ParseLlamaCompletion(body, ids_alone)->shows_ids) << asked;
+    EXPECT_FALSE(ParseLlamaCompletion(body, kModel)->shows_ids) << asked;
+  }
+}
+
 TEST_F(LlamaTest, CompletionStreams) {
   auto exchange = Send("POST", "/completions", R"({"prompt":[1,2],"stream":true})");
   EmitToken(4, "a");

@@ -31,6 +31,7 @@ struct ModelFacts {
   std::string name;
   int vocab_size = 0;
   std::vector<std::string> labels;  // of a model that classifies
+  bool ids_alone = false;           // it has no tokenizer: answers are token ids, whoever asks
 };
 
 struct ApiCall {

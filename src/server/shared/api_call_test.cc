@@ -9,6 +9,7 @@ namespace sluice::server {
 namespace {
 
 const ModelFacts kModel{"tiny", 1000};
+const ModelFacts kIdsAlone{"tiny", 1000, {}, /*ids_alone=*/true};
 constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
 
 // A field added to a body that is right otherwise.
@@ -633,6 +634,15 @@ TEST(ApiCallTest, GivesTheTemplateMessagesInTheirOwnOrder) {
             R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])");
   EXPECT_EQ(chat.template_kwargs_json, R"({"enable_thinking":false,"reasoning_effort":"low"})");
   EXPECT_FALSE(call->requests[0].max_tokens.has_value());
+}
+
+TEST(ApiCallTest, AModelWithoutATokenizerAlwaysGivesIds) {
+  for (const char* asked : {"", R"(,"return_token_ids":false)"}) {
+    const std::string body = StrCat(R"({"prompt":[1])", asked, "}");
+    EXPECT_TRUE(ParseCompletionCall(body, kIdsAlone)->shows_ids) << asked;
+    EXPECT_FALSE(ParseCompletionCall(body, kIdsAlone)->requests[0].prompt_ids) << asked;
+    EXPECT_FALSE(ParseCompletionCall(body, kModel)->shows_ids) << asked;
+  }
 }
 
 TEST(ApiCallTest, ToolChoiceNoneShowsNoTools) {

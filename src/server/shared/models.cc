@@ -71,7 +71,9 @@ struct Models::Entry {
   struct Loaded {
     Loaded(Engine& of, std::unique_ptr<Engine> owner, const std::string& name)
         : owned(std::move(owner)),
-          served{of, {name, of.Info().vocab_size, of.Info().labels}, FingerprintOf(of.Info())} {}
+          served{of,
+                 {name, of.Info().vocab_size, of.Info().labels, of.Info().ids_alone},
+                 FingerprintOf(of.Info())} {}
     const std::unique_ptr<Engine> owned;  // null: it belongs to the caller
     const ServedModel served;
   };

@@ -251,7 +251,8 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   if (!set_by.empty()) call->grammar_field = set_by;
   ReadStream(fields, call);
   call->timeout_s = ReadTimeout(fields);
-  call->shows_ids = request->prompt_ids = fields->Bool("return_token_ids").value_or(false);
+  request->prompt_ids = fields->Bool("return_token_ids").value_or(false);
+  call->shows_ids = request->prompt_ids || model.ids_alone;
   ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",
