@@ -8,9 +8,14 @@ namespace sluice::server {
 namespace {
 
 // Their entries have the ids as well.
-OrderedJson Probabilities(const std::vector<TokenInfo>& tokens, int top) {
-  OrderedJson entries = ChatLogprobs(tokens, top)["content"];
-  for (size_t i = 0; i < entries.size(); ++i) entries[i]["id"] = tokens[i].id;
+OrderedJson Probabilities(const std::vector<TokenInfo>& tokens, int top, bool names_ids) {
+  const TokenNames names = names_ids ? TokenNames::kIds : TokenNames::kTexts;
+  OrderedJson entries = ChatLogprobs(tokens, top, names)["content"];
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i]["id"] = tokens[i].id;
+    OrderedJson& best = entries[i]["top_logprobs"];
+    for (size_t k = 0; k < best.size(); ++k) best[k]["id"] = tokens[i].top[k].id;
+  }
   return entries;
 }
 
@@ -40,7 +45,7 @@ OrderedJson LlamaAnswer::Piece(const std::string& text, const std::vector<TokenI
   json["tokens_predicted"] = usage.completion_tokens;
   json["tokens_evaluated"] = usage.prompt_tokens;
   if (call_.logprobs && !tokens.empty()) {
-    json["completion_probabilities"] = Probabilities(tokens, *call_.logprobs);
+    json["completion_probabilities"] = Probabilities(tokens, *call_.logprobs, call_.names_ids);
   }
   return json;
 }

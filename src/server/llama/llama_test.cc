@@ -34,6 +34,7 @@ class LlamaTest : public RoutesTest {
     delta.tokens.emplace_back().id = id;
     delta.tokens.back().bytes = text;
     delta.tokens.back().logprob = -0.5;
+    delta.tokens.back().top.push_back({.id = 9, .logprob = -0.25, .bytes = "c"});
     engine_.EmitDelta(engine_.submitted.size() - 1, std::move(delta));
   }
 };
@@ -86,6 +87,8 @@ TEST_F(LlamaTest, CompletionAnswersWhole) {
   EXPECT_EQ(body["tokens_evaluated"], 5);
   EXPECT_EQ(body["completion_probabilities"][1]["id"], 5);
   EXPECT_EQ(body["completion_probabilities"][1]["logprob"], -0.5);
+  EXPECT_EQ(body["completion_probabilities"][1]["top_logprobs"][0]["id"], 9);
+  EXPECT_EQ(body["completion_probabilities"][1]["top_logprobs"][0]["token"], "c");
   EXPECT_EQ(body["timings"]["cache_n"], 1);
   EXPECT_EQ(body["timings"]["prompt_n"], 4);
   EXPECT_EQ(body["timings"]["prompt_per_token_ms"], 2);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/str_cat.h"
 #include "base/utf8.h"
 
 namespace sluice::server {
@@ -26,9 +27,13 @@ OrderedJson ByteList(const std::string& bytes) {
   return list;
 }
 
-OrderedJson ChatEntry(const std::string& bytes, double logprob) {
+std::string NameOf(int32_t id, const std::string& bytes, TokenNames names) {
+  return names == TokenNames::kIds ? StrCat("token_id:", id) : TokenText(bytes);
+}
+
+OrderedJson ChatEntry(int32_t id, const std::string& bytes, double logprob, TokenNames names) {
   OrderedJson entry;
-  entry["token"] = TokenText(bytes);
+  entry["token"] = NameOf(id, bytes, names);
   entry["logprob"] = Finite(logprob);
   entry["bytes"] = ByteList(bytes);
   return entry;
@@ -53,14 +58,16 @@ std::string TokenText(const std::string& bytes) {
   return text;
 }
 
-OrderedJson ChatLogprobs(const std::vector<TokenInfo>& tokens, int top) {
+OrderedJson ChatLogprobs(const std::vector<TokenInfo>& tokens, int top, TokenNames names) {
   OrderedJson content = OrderedJson::array();
   for (const TokenInfo& token : tokens) {
-    OrderedJson entry = ChatEntry(token.bytes, token.logprob.value_or(kImpossible));
+    OrderedJson entry =
+        ChatEntry(token.id, token.bytes, token.logprob.value_or(kImpossible), names);
     OrderedJson best = OrderedJson::array();
     // The engine adds the chosen token behind the best where it is not one of them.
     for (size_t i = 0; i < token.top.size() && i < static_cast<size_t>(top); ++i) {
-      best.push_back(ChatEntry(token.top[i].bytes, token.top[i].logprob));
+      const TopToken& one = token.top[i];
+      best.push_back(ChatEntry(one.id, one.bytes, one.logprob, names));
     }
     entry["top_logprobs"] = std::move(best);
     content.push_back(std::move(entry));
@@ -71,11 +78,12 @@ OrderedJson ChatLogprobs(const std::vector<TokenInfo>& tokens, int top) {
   return json;
 }
 
-OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* offset) {
+OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* offset,
+                               TokenNames names) {
   OrderedJson texts = OrderedJson::array(), logprobs = OrderedJson::array(),
               tops = OrderedJson::array(), offsets = OrderedJson::array();
   for (const TokenInfo& token : tokens) {
-    texts.push_back(TokenText(token.bytes));
+    texts.push_back(NameOf(token.id, token.bytes, names));
     offsets.push_back(*offset);
     *offset += static_cast<int64_t>(CountUtf8(token.bytes));
     if (!token.logprob) {  // the first token of a prompt
@@ -87,7 +95,7 @@ OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* of
     OrderedJson top = OrderedJson::object();
     // Tokens may share a text; the best one is kept.
     for (const TopToken& entry : token.top) {
-      top.emplace(TokenText(entry.bytes), Finite(entry.logprob));
+      top.emplace(NameOf(entry.id, entry.bytes, names), Finite(entry.logprob));
     }
     tops.push_back(std::move(top));
   }

@@ -11,13 +11,19 @@
 
 namespace sluice::server {
 
+// How log-probs name a token: by its text, which several may share, or as vLLM does by its id:
+// token_id:7
+enum class TokenNames { kTexts, kIds };
+
 // {"content": [{token, bytes, logprob, top_logprobs}], "refusal": null}; exactly `top` best, or the
 // vocabulary's size where that is less.
-OrderedJson ChatLogprobs(const std::vector<TokenInfo>& tokens, int top);
+OrderedJson ChatLogprobs(const std::vector<TokenInfo>& tokens, int top,
+                         TokenNames names = TokenNames::kTexts);
 
 // {tokens, token_logprobs, top_logprobs, text_offset}; offsets are in characters and begin at
 // `*offset`, which moves past the tokens.
-OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* offset);
+OrderedJson CompletionLogprobs(const std::vector<TokenInfo>& tokens, int64_t* offset,
+                               TokenNames names = TokenNames::kTexts);
 
 // One entry per prompt token: null for the first, then {id: {logprob, decoded_token}}.
 OrderedJson PromptLogprobs(const std::vector<TokenInfo>& tokens);

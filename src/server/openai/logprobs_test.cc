@@ -24,6 +24,17 @@ TEST(TokenTextTest, BrokenTextIsShownByItsBytes) {
   }
 }
 
+TEST(LogprobsTest, TokensAreNamedByTheirIdsWhereTextsDoNotTellThemApart) {
+  const std::vector<TokenInfo> tokens = {{7, "", -0.5, {{7, -0.5, ""}, {9, -1.5, ""}}}};
+  int64_t offset = 0;
+  const OrderedJson flat = CompletionLogprobs(tokens, &offset, TokenNames::kIds);
+  EXPECT_EQ(flat["tokens"], OrderedJson({"token_id:7"}));
+  EXPECT_EQ(flat["top_logprobs"][0], (OrderedJson{{"token_id:7", -0.5}, {"token_id:9", -1.5}}));
+  const OrderedJson chat = ChatLogprobs(tokens, 2, TokenNames::kIds)["content"][0];
+  EXPECT_EQ(chat["token"], "token_id:7");
+  EXPECT_EQ(chat["top_logprobs"][1]["token"], "token_id:9");
+}
+
 TEST(CompletionLogprobsTest, OffsetsCountCharactersAcrossTokens) {
   const std::vector<TokenInfo> tokens = {{1, "\xc3\xa9", -1.0, {}},
                                          {2, "\xe2\x82", -1.0, {}},  // the euro sign in two tokens

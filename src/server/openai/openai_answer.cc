@@ -61,6 +61,10 @@ OrderedJson OpenAiAnswer::TokenIds(const std::vector<TokenInfo>& tokens) {
   return ids;
 }
 
+TokenNames OpenAiAnswer::Names() const {
+  return call_.names_ids ? TokenNames::kIds : TokenNames::kTexts;
+}
+
 std::string OpenAiAnswer::TokenIdsMember(const TextDelta& delta) const {
   return call_.shows_ids ? StrCat(",\"token_ids\":", DumpJson(TokenIds(delta.tokens))) : "";
 }
@@ -113,7 +117,7 @@ OrderedJson OpenAiAnswer::WholeChoice(int index, const Choice& choice) const {
   OrderedJson logprobs = nullptr;
   if (call_.chat) {
     json["message"] = Message(choice);
-    if (call_.logprobs) logprobs = ChatLogprobs(choice.tokens, *call_.logprobs);
+    if (call_.logprobs) logprobs = ChatLogprobs(choice.tokens, *call_.logprobs, Names());
   } else {
     json["text"] = call_.echo ? EchoOf(index) + choice.text : choice.text;
     if (call_.logprobs) {
@@ -121,7 +125,7 @@ OrderedJson OpenAiAnswer::WholeChoice(int index, const Choice& choice) const {
       std::vector<TokenInfo> tokens;
       if (call_.echo && choice.prompt_tokens) tokens = *choice.prompt_tokens;
       tokens.insert(tokens.end(), choice.tokens.begin(), choice.tokens.end());
-      logprobs = CompletionLogprobs(tokens, &offset);
+      logprobs = CompletionLogprobs(tokens, &offset, Names());
     }
   }
   json["logprobs"] = std::move(logprobs);
@@ -170,7 +174,7 @@ std::string OpenAiAnswer::Chunk(const std::string& choices, const TextDelta* las
 std::string OpenAiAnswer::ChatChoice(int index, const TextDelta& delta) const {
   OrderedJson logprobs = nullptr;
   if (call_.logprobs && !delta.tokens.empty()) {
-    logprobs = ChatLogprobs(delta.tokens, *call_.logprobs);
+    logprobs = ChatLogprobs(delta.tokens, *call_.logprobs, Names());
   }
   OrderedJson parts = OrderedJson::object();
   if (call_.shows_reasoning && !delta.reasoning.empty()) {
@@ -196,7 +200,7 @@ std::string OpenAiAnswer::CompletionChoice(int index, const TextDelta& delta,
   OrderedJson logprobs = nullptr;
   if (call_.logprobs) {
     tokens.insert(tokens.end(), delta.tokens.begin(), delta.tokens.end());
-    logprobs = CompletionLogprobs(tokens, &choice->text_offset);
+    logprobs = CompletionLogprobs(tokens, &choice->text_offset, Names());
   }
   const bool ends = delta.finish != FinishReason::kNone;
   return StrCat("{\"index\":", index, ",\"text\":", DumpJson(Json(text)),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "server/openai/logprobs.h"
 #include "server/shared/answer.h"
 
 namespace sluice::server {
@@ -26,6 +27,7 @@ class OpenAiAnswer : public AnswerFormat {
   std::string Chunk(const std::string& choices, const TextDelta* last,
                     const std::string& more = {}) const;
   static OrderedJson TokenIds(const std::vector<TokenInfo>& tokens);
+  TokenNames Names() const;
   // A member of a streamed choice, or nothing.
   std::string TokenIdsMember(const TextDelta& delta) const;
   // The same of the prompt, in the first event that has them.

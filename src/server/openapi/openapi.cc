@@ -73,6 +73,8 @@ constexpr const char* kSharedFields = R"json(
         "structural_tag": {"$ref": "#/components/schemas/StructuralTag"},
         "return_token_ids": {"type": ["boolean", "null"], "default": false,
           "description": "Choices have token_ids, those of the answer, and once prompt_token_ids"},
+        "return_tokens_as_token_ids": {"type": ["boolean", "null"], "default": false,
+          "description": "Log-probs name a token by its id: token_id:7"},
         @accepted_request@,
         "guided_choice": {"$ref": "#/components/schemas/Choice"},
         "structured_outputs": {"type": "object", "additionalProperties": false, "properties": {

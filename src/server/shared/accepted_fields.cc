@@ -140,7 +140,6 @@ constexpr NeutralField kNeutral[] = {
     {FieldPlace::kRequest, "xtc_probability", "0"},
     {FieldPlace::kRequest, "dynatemp_range", "0"},
     {FieldPlace::kRequest, "spaces_between_special_tokens", "true"},
-    {FieldPlace::kRequest, "return_tokens_as_token_ids", "false"},
     {FieldPlace::kRequest, "bad_words", "[]"},
     {FieldPlace::kRequest, "allowed_token_ids", "null"},
     {FieldPlace::kRequest, "logits_processors", "null"},

@@ -38,8 +38,8 @@ TEST(AcceptedFieldsTest, WhatCannotChangeTheAnswerIsTaken) {
 }
 
 TEST(AcceptedFieldsTest, WhatIsNotToldIsRefused) {
-  EXPECT_EQ(Chat(R"("return_tokens_as_token_ids":true)").status().field(),
-            "return_tokens_as_token_ids");
+  EXPECT_EQ(Chat(R"("spaces_between_special_tokens":false)").status().field(),
+            "spaces_between_special_tokens");
 }
 
 TEST(AcceptedFieldsTest, ItsTypeIsChecked) {

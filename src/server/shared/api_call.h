@@ -49,6 +49,7 @@ struct ApiCall {
   std::optional<int> logprobs;      // best tokens shown beside each chosen one
   bool prompt_logprobs = false;     // asked for by that name
   bool shows_ids = false;           // of the answer's tokens
+  bool names_ids = false;           // log-probs name a token by its id: "token_id:7"
   bool shows_reasoning = true;      // of what the model thinks before it answers
   std::optional<double> timeout_s;  // after which it ends with what has come
   std::optional<int> resume_s;      // that a stream goes on without its client

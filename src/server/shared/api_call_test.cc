@@ -640,9 +640,17 @@ TEST(ApiCallTest, AModelWithoutATokenizerAlwaysGivesIds) {
   for (const char* asked : {"", R"(,"return_token_ids":false)"}) {
     const std::string body = StrCat(R"({"prompt":[1])", asked, "}");
     EXPECT_TRUE(ParseCompletionCall(body, kIdsAlone)->shows_ids) << asked;
+    EXPECT_TRUE(ParseCompletionCall(body, kIdsAlone)->names_ids) << asked;
     EXPECT_FALSE(ParseCompletionCall(body, kIdsAlone)->requests[0].prompt_ids) << asked;
     EXPECT_FALSE(ParseCompletionCall(body, kModel)->shows_ids) << asked;
   }
+}
+
+TEST(ApiCallTest, LogprobsMayNameTokensByTheirIds) {
+  const std::string named = R"("return_tokens_as_token_ids":true)";
+  EXPECT_TRUE(ParseCompletionCall(StrCat(R"({"prompt":[1],)", named, "}"), kModel)->names_ids);
+  EXPECT_TRUE(ParseChatCall(StrCat("{", kMessages, ",", named, "}"), kModel)->names_ids);
+  EXPECT_FALSE(ParseChatCall(StrCat("{", kMessages, "}"), kModel)->names_ids);
 }
 
 TEST(ApiCallTest, ToolChoiceNoneShowsNoTools) {

@@ -253,6 +253,7 @@ void ReadShared(Fields* fields, const ModelFacts& model, std::optional<int> defa
   call->timeout_s = ReadTimeout(fields);
   request->prompt_ids = fields->Bool("return_token_ids").value_or(false);
   call->shows_ids = request->prompt_ids || model.ids_alone;
+  call->names_ids = fields->Bool("return_tokens_as_token_ids").value_or(false) || model.ids_alone;
   ReadAccepted(fields, FieldPlace::kRequest);
   if (call->stream && call->prompt_logprobs) {
     fields->Fail("prompt_logprobs",
