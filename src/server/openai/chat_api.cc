@@ -187,6 +187,7 @@ std::optional<bool> ReadThinkingType(Fields* fields) {
   Fields thinking(*object, "thinking.");
   const auto type = thinking.String("type", kNameBytesMax);
   thinking.Int("budget_tokens", 0, std::numeric_limits<int>::max());
+  ReadAccepted(&thinking, FieldPlace::kThinking);
   if (thinking.ok() && type != "enabled" && type != "disabled" && type != "adaptive" &&
       type != "auto") {
     thinking.WrongValue("type", "enabled, disabled, adaptive or auto");
@@ -255,11 +256,14 @@ void ReadTemplateKwargs(Fields* fields, ChatFields* chat) {
   }
 }
 
-// Qwen's spelling, vLLM's, llama.cpp's, and that of ReadThinkingType.
-std::optional<int> ReadThinkingBudget(Fields* fields) {
+// Qwen's spelling, vLLM's, llama.cpp's, and that of ReadThinkingType. What the engine would refuse
+// by its own name of the field is refused here by the client's.
+std::optional<int> ReadThinkingBudget(Fields* fields, const Request& request) {
   std::optional<int> budget;
+  std::string sent;
   if (const OrderedJson* object = fields->Object("thinking")) {
     budget = Fields(*object).Int("budget_tokens", 0, std::numeric_limits<int>::max());
+    sent = "thinking.budget_tokens";
   }
   for (const char* name : {"thinking_budget", "thinking_token_budget", "thinking_budget_tokens"}) {
     const std::optional<int> value = fields->Int(name, -1, std::numeric_limits<int>::max());
@@ -267,7 +271,16 @@ std::optional<int> ReadThinkingBudget(Fields* fields) {
       fields->Fail(name, StrCat(name, " is ", *value, " and another spelling of it ", *budget,
                                 "; send one of them"));
     }
-    if (value) budget = value;
+    if (value) budget = value, sent = name;
+  }
+  if (budget && request.beams.on()) {
+    fields->Fail(sent,
+                 StrCat("a beam search cannot end what a beam thinks; send it without ", sent));
+  }
+  if (budget && request.sampling.no_repeat_ngram.value_or(0) != 0) {
+    fields->Fail(sent, StrCat(sent,
+                              " and no_repeat_ngram_size may steer against each other; send "
+                              "one of them"));
   }
   return budget;
 }
@@ -368,7 +381,7 @@ Result<ApiCall> ParseChatCall(std::string_view body, const ModelFacts& model) {
   request.prompt = std::move(chat.prompt);
   request.parsing = chat.parsing;
   request.tool_choice = std::move(chat.tool_choice);
-  request.thinking_budget = ReadThinkingBudget(&fields);
+  request.thinking_budget = ReadThinkingBudget(&fields, request);
   call.shows_reasoning = chat.shows_reasoning;
   fields.OnlyValue("modalities", OrderedJson::array({"text"}));
   for (const char* name : {"audio", "web_search_options"}) fields.OnlyValue(name, nullptr);

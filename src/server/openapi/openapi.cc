@@ -126,7 +126,8 @@ constexpr const char* kChatFields = R"json(
         "thinking": {"type": "object", "required": ["type"], "additionalProperties": false, "properties": {
           "type": {"enum": ["enabled", "disabled", "adaptive", "auto"],
             "description": "enable_thinking; the last two leave it to the template"},
-          "budget_tokens": {"type": "integer", "minimum": 0, "description": "thinking_budget"}}},
+          "budget_tokens": {"type": "integer", "minimum": 0, "description": "thinking_budget"},
+          @accepted_thinking@}},
         "thinking_budget": {"type": "integer", "minimum": -1,
           "description": "Tokens, behind which the thinking is ended; -1: no limit"},
         "thinking_token_budget": {"type": "integer", "minimum": -1, "description": "thinking_budget"},
@@ -427,6 +428,7 @@ std::map<std::string, std::string, std::less<>> Inserts() {
   inserts["accepted_stream_options"] = AcceptedSchema(FieldPlace::kStreamOptions);
   inserts["accepted_message"] = AcceptedSchema(FieldPlace::kMessage);
   inserts["accepted_part"] = AcceptedSchema(FieldPlace::kPart);
+  inserts["accepted_thinking"] = AcceptedSchema(FieldPlace::kThinking);
   inserts["accepted_tool"] = AcceptedSchema(FieldPlace::kTool);
   inserts["accepted_anthropic_request"] = AcceptedSchema(FieldPlace::kAnthropicRequest);
   inserts["accepted_anthropic_block"] = AcceptedSchema(FieldPlace::kAnthropicBlock);

@@ -60,6 +60,10 @@ constexpr AcceptedField kAccepted[] = {
     {FieldPlace::kMessage, "annotations", "array"},
     {FieldPlace::kPart, "cache_control", "object"},
     {FieldPlace::kTool, "cache_control", "object"},
+    // What GLM's and Kimi's own services do with the thinking of earlier turns, which here the
+    // template decides.
+    {FieldPlace::kThinking, "clear_thinking", "boolean"},
+    {FieldPlace::kThinking, "keep", "string"},
     // Anthropic's: what names users, marks its cache, and shapes its own service.
     {FieldPlace::kAnthropicRequest, "betas", "array"},
     {FieldPlace::kAnthropicRequest, "billing_policy", "object"},

@@ -29,6 +29,7 @@ enum class FieldPlace {
   kMessage,             // an item of messages
   kPart,                // a part of a message's content
   kTool,                // an item of tools
+  kThinking,            // thinking, of a body of chat
 };
 
 // Asks for each field of that place, so that it is known, and checks its type or value.

@@ -42,6 +42,18 @@ TEST(AcceptedFieldsTest, WhatIsNotToldIsRefused) {
             "spaces_between_special_tokens");
 }
 
+TEST(AcceptedFieldsTest, ARefusedBudgetOfThinkingIsNamedAsItWasSent) {
+  const std::string object = R"("thinking":{"type":"enabled","budget_tokens":9})";
+  for (const char* beside :
+       {R"(,"use_beam_search":true,"beam_width":2)", R"(,"no_repeat_ngram_size":3)"}) {
+    const Status nested = Chat(object + beside).status();
+    EXPECT_EQ(nested.field(), "thinking.budget_tokens") << beside;
+    EXPECT_NE(nested.message().find("thinking.budget_tokens"), std::string::npos) << beside;
+    EXPECT_EQ(Chat(StrCat(R"("thinking_token_budget":9)", beside)).status().field(),
+              "thinking_token_budget");
+  }
+}
+
 TEST(AcceptedFieldsTest, ItsTypeIsChecked) {
   EXPECT_EQ(Chat(R"("keep_alive":[1])").status().message(),
             "keep_alive is an array; it must be a string or a number");
@@ -112,6 +124,9 @@ TEST(AcceptedFieldsTest, ThinkingBecomesVariablesOfTheTemplate) {
                 .status()
                 .field(),
             "thinking_budget");
+  EXPECT_EQ(KwargsOf(R"("thinking":{"type":"enabled","clear_thinking":false,"keep":"all"})"),
+            R"({"enable_thinking":true,"thinking":true})");
+  EXPECT_EQ(Chat(R"("thinking":{"type":"auto","keep":1})").status().field(), "thinking.keep");
   EXPECT_EQ(Chat(R"("thinking":{"type":"much"})").status().field(), "thinking.type");
   EXPECT_EQ(Chat(R"("thinking":{})").status().field(), "thinking.type");
   EXPECT_EQ(Chat(R"("thinking":{"type":"auto","depth":1})").status().field(), "thinking.depth");
