@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sluice/status.h"
 
@@ -17,13 +19,20 @@ class FolderLock {
   static Result<std::unique_ptr<FolderLock>> Take(const std::string& folder,
                                                   const std::function<void()>& on_wait,
                                                   const std::function<bool()>& stopped);
+  // Removes the lock's file, and the folders that Take made, where nothing else is in them.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  explicit FolderLock(int fd) : fd_(fd) {}
+  FolderLock(int fd, std::string folder, std::vector<std::string> made)
+      : fd_(fd), folder_(std::move(folder)), made_(std::move(made)) {}
+  void RemoveIfAlone() const;
+
   const int fd_;
+  const std::string folder_;
+  const std::vector<std::string> made_;  // by Take, the innermost first
+  bool held_ = false;
 };
 
 }  // namespace sluice::fetch

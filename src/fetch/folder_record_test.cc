@@ -148,6 +148,34 @@ TEST_F(FolderTest, ALockIsWaitedForUntilTheUserStops) {
   EXPECT_EQ(FolderLock::Take(folder_ + "/file/x", {}, {}).status().code(), StatusCode::kIo);
 }
 
+TEST_F(FolderTest, AFetchThatFailsLeavesNoFolderOfItsOwn) {
+  FolderLock::Take(folder_ + "/owner/name", {}, {}).value().reset();
+  EXPECT_FALSE(fs::exists(folder_ + "/owner"));
+  EXPECT_TRUE(fs::exists(folder_));
+  // What was there before, or has come to be there, stays.
+  fs::create_directories(folder_ + "/owner");
+  FolderLock::Take(folder_ + "/owner/name", {}, {}).value().reset();
+  EXPECT_TRUE(fs::exists(folder_ + "/owner"));
+  EXPECT_FALSE(fs::exists(folder_ + "/owner/name"));
+  {
+    const auto lock = FolderLock::Take(folder_ + "/owner/name", {}, {});
+    ASSERT_TRUE(lock.ok());
+    Write("owner/name/config.json", "{}");
+  }
+  EXPECT_TRUE(fs::exists(folder_ + "/owner/name/config.json"));
+}
+
+TEST_F(FolderTest, WhoeverWaitsForALockThatIsRemovedTakesTheNextOne) {
+  const std::string folder = folder_ + "/a";
+  auto first = FolderLock::Take(folder, {}, {});
+  ASSERT_TRUE(first.ok());
+  const auto second = FolderLock::Take(folder, [&] { first->reset(); }, {});
+  ASSERT_TRUE(second.ok());
+  int asked = 0;
+  const auto third = FolderLock::Take(folder, {}, [&] { return ++asked == 3; });
+  EXPECT_EQ(third.status().code(), StatusCode::kCancelled);
+}
+
 TEST(RetryTest, OnlyWhatMayPassIsTriedAgain) {
   int calls = 0;
   const auto answer = [&](StatusCode code) {
