@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/counted.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
 #include "cli/cli.h"
@@ -24,6 +25,7 @@ Status Batch(const BatchOptions& options) {
   if (access(options.in.c_str(), R_OK) != 0) {  // before the model has loaded for minutes
     return InvalidArgument(StrCat(Quote(options.in), " cannot be read; name a file of lines"));
   }
+  SLUICE_RETURN_IF_ERROR(CheckBatch(options.in));
   SLUICE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, OpenEngine(options.engine));
   const InterruptGuard interrupt;
   const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -32,16 +34,24 @@ Status Batch(const BatchOptions& options) {
                               *engine, options.in, options.out,
                               [terminal](const BatchProgress& now) {
                                 if (!terminal) return;
-                                std::cerr << "\r" << now.completed + now.failed << " lines answered"
-                                          << std::flush;
+                                std::cerr << "\r" << Counted(now.completed + now.failed, "line")
+                                          << " answered" << std::flush;
                               },
                               [&interrupt] { return interrupt.raised(); }));
   if (terminal) std::cerr << "\r";
-  std::cerr << progress.completed << " lines answered, " << progress.failed << " with an error, "
-            << progress.before << " answered before\n";
+  std::cerr << Counted(progress.completed, "line") << " answered, " << progress.failed
+            << " with an error, " << progress.before << " answered before";
+  if (progress.failed_before > 0)
+    std::cerr << ", " << progress.failed_before << " with an error before";
+  std::cerr << "\n";
   if (interrupt.raised()) {
     return Status(StatusCode::kCancelled,
                   StrCat("stopped by the user; the same command goes on from here"));
+  }
+  if (const int64_t failed = progress.failed + progress.failed_before; failed > 0) {
+    return Status(StatusCode::kFailedPrecondition,
+                  StrCat("the answers of ", Counted(failed, "line"), " are errors; ",
+                         Quote(options.out), " says which and why"));
   }
   return OkStatus();
 }

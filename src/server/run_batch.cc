@@ -5,7 +5,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "base/json.h"
 #include "base/str_cat.h"
@@ -40,12 +44,18 @@ bool ReadLine(std::istream& in, std::string* line, bool* whole) {
   return *whole || !line->empty();
 }
 
-// The custom_ids of the lines that are whole, behind which the file is cut.
-Result<std::set<std::string>> ReadAnswered(const std::string& path) {
-  std::set<std::string> ids;
+// What a file of answers has.
+struct Answered {
+  std::map<std::string, bool> ids;   // the custom_ids of its lines, and whether these went well
+  std::set<std::string> unreadable;  // the errors of lines that have none
+};
+
+// Of the lines that are whole, behind which the file is cut.
+Result<Answered> ReadAnswered(const std::string& path) {
+  Answered answered;
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
-    if (errno == ENOENT) return ids;
+    if (errno == ENOENT) return answered;
     return Failed("read", path);
   }
   std::ifstream in(path, std::ios::binary);
@@ -60,14 +70,85 @@ Result<std::set<std::string>> ReadAnswered(const std::string& path) {
                                     " has a line that is no answer of a batch; name "
                                     "another file for the answers"));
     }
-    const Json& id = (*json)["custom_id"];
-    if (id.is_string()) ids.insert(id.get<std::string>());
+    const Json id = json->value("custom_id", Json()), error = json->value("error", Json());
+    const Json response = json->value("response", Json());
+    const bool good = response.is_object() && response.value("status_code", Json()) == 200;
+    if (id.is_string() && id != "") {
+      answered.ids[id.get<std::string>()] = good;
+    } else if (error.is_object() && error.value("message", Json()).is_string()) {
+      answered.unreadable.insert(error["message"].get<std::string>());
+    }
   }
   if (end < info.st_size && truncate(path.c_str(), end) != 0) return Failed("written", path);
-  return ids;
+  return answered;
 }
 
+// Reads the lines of a file, which must have a custom_id each.
+class LineReader {
+ public:
+  LineReader(std::istream& in, const Answered& answered) : in_(in), answered_(answered) {}
+
+  // The next one that has no answer, or the error of one that cannot be read and has none;
+  // nothing: there are no more.
+  std::optional<Result<server::BatchLine>> Next(BatchProgress* progress) {
+    std::string text;
+    for (bool whole = true; ReadLine(in_, &text, &whole);) {
+      ++number_;
+      if (text.empty()) continue;
+      auto line = server::ReadBatchLine(text, "");
+      if (line.ok() && !Twice(*line).ok()) line = Twice(*line);
+      if (!line.ok()) {
+        const Status status = line.status().WithContext(StrCat("line ", number_));
+        if (!answered_.unreadable.contains(status.message())) return status;
+        ++progress->failed_before;
+        continue;
+      }
+      numbers_.emplace(line->custom_id, number_);
+      const auto found = answered_.ids.find(line->custom_id);
+      if (found == answered_.ids.end()) return line;
+      ++(found->second ? progress->before : progress->failed_before);
+    }
+    return std::nullopt;
+  }
+  // Reads all, for two lines with one custom_id.
+  Status FindTwice() {
+    std::string text;
+    for (bool whole = true; ReadLine(in_, &text, &whole);) {
+      ++number_;
+      const auto line = server::ReadBatchLine(text, "");
+      if (!line.ok()) continue;  // which is told as its answer
+      SLUICE_RETURN_IF_ERROR(Twice(*line).WithContext(StrCat("line ", number_)));
+      numbers_.emplace(line->custom_id, number_);
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status Twice(const server::BatchLine& line) const {
+    const auto found = numbers_.find(line.custom_id);
+    if (found == numbers_.end()) return OkStatus();
+    return InvalidArgument(StrCat("custom_id is ", Quote(line.custom_id), ", as in line ",
+                                  found->second, "; each line needs one of its own"),
+                           "custom_id");
+  }
+
+  std::istream& in_;
+  const Answered& answered_;
+  int64_t number_ = 0;                      // of the line that was read last, from 1
+  std::map<std::string, int64_t> numbers_;  // of the lines with these custom_ids
+};
+
 }  // namespace
+
+Status CheckBatch(const std::string& in_path) {
+  struct stat info = {};
+  if (stat(in_path.c_str(), &info) != 0) return Failed("read", in_path);
+  if (!S_ISREG(info.st_mode)) return OkStatus();
+  std::ifstream in(in_path, std::ios::binary);
+  if (!in) return Failed("read", in_path);
+  const Answered none;
+  return LineReader(in, none).FindTwice().WithContext(Quote(in_path));
+}
 
 Result<BatchProgress> RunBatch(Engine& engine, const std::string& in_path,
                                const std::string& out_path,
@@ -75,7 +156,8 @@ Result<BatchProgress> RunBatch(Engine& engine, const std::string& in_path,
                                const std::function<bool()>& stop) {
   std::ifstream in(in_path, std::ios::binary);
   if (!in) return Failed("read", in_path);
-  SLUICE_ASSIGN_OR_RETURN(std::set<std::string> answered, ReadAnswered(out_path));
+  SLUICE_RETURN_IF_ERROR(CheckBatch(in_path));
+  SLUICE_ASSIGN_OR_RETURN(const Answered answered, ReadAnswered(out_path));
   std::ofstream out(out_path, std::ios::binary | std::ios::app);
   if (!out) return Failed("written", out_path);
   BatchProgress progress;
@@ -84,18 +166,11 @@ Result<BatchProgress> RunBatch(Engine& engine, const std::string& in_path,
     ++(ok ? progress.completed : progress.failed);
     told(progress);
   };
+  LineReader reader(in, answered);
   const auto next = [&]() -> std::optional<server::BatchLine> {
-    std::string text;
-    for (bool whole = true; ReadLine(in, &text, &whole);) {
-      if (text.empty()) continue;
-      auto line = server::ReadBatchLine(text, "");
-      if (!line.ok()) {
-        write(server::ErrorLine("", line.status()), false);
-      } else if (answered.insert(line->custom_id).second) {
-        return *std::move(line);
-      } else {
-        ++progress.before;
-      }
+    while (auto line = reader.Next(&progress)) {
+      if (line->ok()) return **std::move(line);
+      write(server::ErrorLine("", line->status()), false);
     }
     return std::nullopt;
   };

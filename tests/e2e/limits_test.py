@@ -205,9 +205,30 @@ class LimitsTest(unittest.TestCase):
         with open(answers, "w") as file:
             file.write(whole[:-20])
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        self.assertIn("1 lines answered, 0 with an error, 5 answered before", done.stderr)
+        self.assertIn("1 line answered, 0 with an error, 5 answered before", done.stderr)
         ids = [json.loads(line)["custom_id"] for line in read(answers).splitlines()]
         self.assertEqual(sorted(ids), [f"line-{i}" for i in range(6)])
+
+    def test_lines_of_a_file_that_fail_are_told_by_the_exit_code(self):
+        sent, answers = (os.path.join(self.folder, name) for name in ("bad.jsonl", "bad.out"))
+        with open(sent, "w") as file:
+            file.write(lines(1) + lines(2, max_tokens=-7).splitlines()[1] + "\nnothing\n")
+        command = [PROGRAM, "batch", self.model, sent, answers, "--device", "cpu"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("1 line answered, 2 with an error, 0 answered before", done.stderr)
+        self.assertIn("the answers of 2 lines are errors", done.stderr)
+        whole = read(answers)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("0 lines answered, 0 with an error, 1 answered before, 2 with an error before",
+                      done.stderr)
+        self.assertEqual(read(answers), whole)
+        with open(sent, "w") as file:
+            file.write(lines(1) * 2)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('line 2: custom_id is "line-0", as in line 1;', done.stderr)
 
 
 if __name__ == "__main__":

@@ -281,11 +281,32 @@ TEST_F(BatchesTest, AFileOfLinesGoesOnWhereItStopped) {
   const BatchProgress second = run(100);
   EXPECT_EQ(second.before, 2);
   EXPECT_EQ(second.completed, 1);
+  // The line that is none was told of once.
+  EXPECT_EQ(second.failed, 0);
+  EXPECT_EQ(second.failed_before, 1);
   EXPECT_EQ(engine_.submitted.size(), asked + 1);
   std::ofstream(out) << "something else\n";
   EXPECT_FALSE(RunBatch(
                    engine_, in, out, [](const BatchProgress&) {}, [] { return false; })
                    .ok());
+}
+
+TEST_F(BatchesTest, LinesOfAFileWithOneCustomIdAreRefusedBeforeAnyIsAsked) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path();
+  const std::string in = folder / "sluice_batches_test_twice_in",
+                    out = folder / "sluice_batches_test_twice_out";
+  std::filesystem::remove(out);
+  std::ofstream(in) << Line("one") << "nothing\n" << Line("two") << Line("one");
+  const size_t asked = engine_.submitted.size();
+  const auto progress = RunBatch(
+      engine_, in, out, [](const BatchProgress&) {}, [] { return false; });
+  ASSERT_FALSE(progress.ok());
+  EXPECT_EQ(progress.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(progress.status().message().find("line 4: custom_id is \"one\", as in line 1;"),
+            std::string::npos)
+      << progress.status().message();
+  EXPECT_EQ(engine_.submitted.size(), asked);
+  EXPECT_FALSE(std::filesystem::exists(out));
 }
 
 }  // namespace
