@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/log_options.h"
 #include "base/str_cat.h"
 #include "base/visible.h"
@@ -249,7 +250,7 @@ class Chat {
   // Beside the conversation, so that a program that reads answers gets these alone.
   void TellCut(int tokens) const {
     const bool limit = tokens >= conversation_.max_tokens();
-    std::cerr << "The answer was cut after " << tokens << " tokens: "
+    std::cerr << "The answer was cut after " << Counted(tokens, "token") << ": "
               << (limit ? (editor_ ? "/set max_tokens" : "--max-tokens") +
                               std::string(" sets the limit")
                         : StrCat("the context of ", engine_.Info().max_model_len, " tokens is full",
@@ -396,9 +397,7 @@ void AddChatOptions(CLI::App& app, ChatOptions* options) {
                  "answer this alone; default: what you type")
       ->type_name("TEXT");
   app.add_option("--system", options->system, "the system message");
-  app.add_option("-n,--max-tokens", options->max_tokens, "tokens of an answer at most")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
+  AddMaxTokens(app, 1, "tokens of an answer at most", &options->max_tokens);
   AddSamplingOptions(app, &options->sampling);
 }
 

@@ -13,7 +13,6 @@
 namespace sluice::cli {
 namespace {
 
-constexpr int kMaxTokensMax = 1 << 24;
 // Of the context so large a part, one over this, is kept for an answer that may be as long.
 constexpr int kAnswerShare = 4;
 
@@ -39,7 +38,9 @@ bool IsMessage(const Json& value) {
 }  // namespace
 
 Conversation::Conversation(Engine& engine, std::string system, Sampling asked, int max_tokens)
-    : engine_(engine), asked_(std::move(asked)), max_tokens_(max_tokens) {
+    : engine_(engine),
+      asked_(std::move(asked)),
+      max_tokens_(max_tokens == kNoLimit ? kMaxTokensMax : max_tokens) {
   if (!system.empty()) SetSystem(system);
 }
 
@@ -120,6 +121,7 @@ Status Conversation::Set(const std::string& name, const std::string& value) {
   if (name == "max_tokens") {
     int tokens = 0;
     SLUICE_RETURN_IF_ERROR(Parse(name, value, &tokens));
+    if (tokens == kNoLimit) tokens = kMaxTokensMax;
     SLUICE_RETURN_IF_ERROR(CheckRange(name, tokens, 1, kMaxTokensMax));
     max_tokens_ = tokens;
     return OkStatus();
@@ -129,7 +131,13 @@ Status Conversation::Set(const std::string& name, const std::string& value) {
   ForEachRequestField(
       [&](const SamplingField& field, auto& setting) {
         if (field.name != name) return;
-        typename std::remove_reference_t<decltype(setting)>::value_type number = 0;
+        using Number = typename std::remove_reference_t<decltype(setting)>::value_type;
+        if (std::is_same_v<Number, uint64_t> && value == "-1") {  // a seed, which is drawn
+          setting.reset();
+          status = OkStatus();
+          return;
+        }
+        Number number = 0;
         status = Parse(name, value, &number);
         if (status.ok()) status = CheckRange(name, static_cast<double>(number), field.range);
         if (status.ok()) setting = number;

@@ -45,7 +45,7 @@ Request RequestOf(const GenerateOptions& options, const Sampling& model) {
   } else {
     request.prompt = options.prompt;
   }
-  request.max_tokens = options.max_tokens;
+  if (options.max_tokens != kNoLimit) request.max_tokens = options.max_tokens;
   request.ignore_eos = options.ignore_eos;
   request.stop = options.stop;
   request.choice = options.choice;
@@ -118,9 +118,7 @@ Action SetUpGenerate(CLI::App& app) {
   CLI::Option* prompt = app.add_option("-p,--prompt", options->prompt,
                                        "the text to continue; - or none: standard input");
   app.add_option("-f,--file", options->file, "the file that has it");
-  app.add_option("-n,--max-tokens", options->max_tokens, "tokens to draw at most")
-      ->check(CLI::Range(0, 1 << 24))
-      ->capture_default_str();
+  AddMaxTokens(app, 0, "tokens to draw at most", &options->max_tokens);
   AddSamplingOptions(app, &options->sampling);
   app.add_option("--logprobs", options->logprobs, "print log-probs of this many best tokens")
       ->check(CLI::Range(0, 20));

@@ -7,6 +7,7 @@
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/str_cat.h"
 #include "cli/signals.h"
 
@@ -59,7 +60,7 @@ Result<RunResult> RunRequest(Engine& engine, Request request,
 }
 
 std::string RateLine(int tokens, double decode_ms) {
-  if (tokens - 1 < kRateTokensMin || decode_ms <= 0) return StrCat(tokens, " tokens");
+  if (tokens - 1 < kRateTokensMin || decode_ms <= 0) return Counted(tokens, "token");
   char rate[40];
   std::snprintf(rate, sizeof rate, ", %.1f/s", (tokens - 1) * 1e3 / decode_ms);
   return StrCat(tokens, " tokens", rate);
@@ -76,7 +77,7 @@ std::string SpeedLine(const RunResult& result) {
   };
   const bool cut = result.finish == FinishReason::kLength;
   const int drafts = usage.accepted_tokens + usage.rejected_tokens;
-  return StrCat(usage.completion_tokens, cut ? " tokens (the limit)" : " tokens",
+  return StrCat(Counted(usage.completion_tokens, "token"), cut ? " (the limit)" : "",
                 rate(usage.completion_tokens - 1, usage.decode_ms),
                 drafts == 0
                     ? std::string()
@@ -84,8 +85,8 @@ std::string SpeedLine(const RunResult& result) {
                              usage.synthetic_acceptance > 0 ? " by lot"
                              : usage.verified_by_rejection  ? " by rejection sampling"
                                                             : ""),
-                "; prompt ", usage.prompt_tokens, " tokens (", usage.cached_tokens, " cached)",
-                rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
+                "; prompt ", Counted(usage.prompt_tokens, "token"), " (", usage.cached_tokens,
+                " cached)", rate(usage.prompt_tokens - usage.cached_tokens, usage.prefill_ms));
 }
 
 }  // namespace sluice::cli

@@ -40,6 +40,7 @@ TEST(SpeedLine, GivesNoRateOfAFewTokens) {
   EXPECT_EQ(SpeedLine(ResultOf(7, 0, 8)), "8 tokens; prompt 7 tokens (0 cached)");
   EXPECT_EQ(SpeedLine(ResultOf(8, 0, 9)),
             "9 tokens, 16.0 tokens/s; prompt 8 tokens (0 cached), 80.0 tokens/s");
+  EXPECT_EQ(SpeedLine(ResultOf(1, 0, 1)), "1 token; prompt 1 token (0 cached)");
   EXPECT_EQ(SpeedLine(ResultOf(30, 23, 0)), "0 tokens; prompt 30 tokens (23 cached)");
 }
 

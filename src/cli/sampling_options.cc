@@ -2,10 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "base/check_range.h"
+#include "base/parse_number.h"
 #include "base/str_cat.h"
 #include "sluice/sampling.h"
 
@@ -13,6 +18,8 @@ namespace sluice::cli {
 namespace {
 
 constexpr const char* kSamplingGroup = "Sampling options";
+// As a seed, as HTTP takes it, too.
+constexpr std::string_view kDrawn = "-1";
 
 // Declares the flag of a field.
 template <class Number>
@@ -37,10 +44,37 @@ void Add(CLI::App& app, const SamplingField& field, std::optional<Number>& value
 
 // Of the seed, which no model says and of which any is right.
 void Add(CLI::App& app, const SamplingField& field, std::optional<uint64_t>& value) {
-  app.add_option(FlagOf(field.name), value, std::string(field.flag_help))->group(kSamplingGroup);
+  const std::string flag = FlagOf(field.name);
+  const auto check = [](const std::string& text) {
+    if (text == kDrawn || ParseNumber<uint64_t>(text)) return std::string();
+    return StrCat(text, " is no seed; it must be from 0 to ", std::numeric_limits<uint64_t>::max(),
+                  ", or -1 for one that is drawn");
+  };
+  app.add_option_function<std::string>(
+         flag,
+         [&value](const std::string& text) {
+           value = text == kDrawn ? std::nullopt : ParseNumber<uint64_t>(text);
+         },
+         StrCat(field.flag_help, "; -1: one is drawn"))
+      ->check(check, "INT >= -1")
+      ->type_name("")
+      ->group(kSamplingGroup);
 }
 
 }  // namespace
+
+void AddMaxTokens(CLI::App& app, int low, const std::string& help, int* tokens) {
+  const auto check = [low](const std::string& text) {
+    const auto number = ParseNumber<int>(text);
+    if (number && (*number == kNoLimit || (*number >= low && *number <= kMaxTokensMax)))
+      return std::string();
+    return StrCat(text, " is no number of tokens; it must be from ", low, " to ", kMaxTokensMax,
+                  ", or ", kNoLimit, " for as many as fit");
+  };
+  app.add_option("-n,--max-tokens", *tokens, StrCat(help, "; ", kNoLimit, ": as many as fit"))
+      ->check(check, "")
+      ->capture_default_str();
+}
 
 std::string FlagOf(std::string_view name) {
   std::string flag = StrCat("--", name);

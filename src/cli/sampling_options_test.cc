@@ -41,6 +41,38 @@ TEST(SamplingOptions, FlagsTakeWhatARequestMayAskFor) {
   EXPECT_FALSE(taken("--top-k", "-1"));
 }
 
+TEST(SamplingOptions, MinusOneDrawsASeedAndOtherNegativesAreRefused) {
+  const auto seed = [](const std::string& value) {
+    CLI::App app;
+    Sampling sampling;
+    sampling.seed = 3;
+    AddSamplingOptions(app, &sampling);
+    app.parse("--seed " + value);
+    return sampling.seed;
+  };
+  EXPECT_EQ(seed("-1"), std::nullopt);
+  EXPECT_EQ(seed("7"), 7u);
+  EXPECT_EQ(seed("18446744073709551615"), 18446744073709551615u);
+  for (const char* value : {"-2", "1.5", "18446744073709551616", "x"}) {
+    EXPECT_THROW(seed(value), CLI::ValidationError) << value;
+  }
+}
+
+TEST(SamplingOptions, MinusOneIsNoLimitOfTokens) {
+  const auto count = [](const std::string& value) {
+    CLI::App app;
+    int taken = 5;
+    AddMaxTokens(app, 1, "tokens", &taken);
+    app.parse("-n " + value);
+    return taken;
+  };
+  EXPECT_EQ(count("-1"), kNoLimit);
+  EXPECT_EQ(count("1"), 1);
+  for (const char* value : {"-2", "0", "16777217", "x"}) {
+    EXPECT_THROW(count(value), CLI::ValidationError) << value;
+  }
+}
+
 TEST(SamplingOptions, WithNeitherFlagNorModelItIsCalm) {
   const Sampling sampling = WithTerminalDefaults({}, {});
   EXPECT_EQ(sampling.temperature, 0.7);
