@@ -270,7 +270,7 @@ class ChatTest(unittest.TestCase):
         chat.ask("one")
         chat.ask("/retry")
         chat.ask("/set max_tokens 1")
-        self.assertIn("1 tokens", chat.ask("two"))
+        self.assertIn("1 token,", chat.ask("two"))
         self.assertIn("max_tokens 1\r\ntemperature 0\r\ntop_p 0.95 (the default)\r\n", chat.ask("/set"))
         self.assertIn("\x1b[2mtop_p is 0.5\x1b[0m", chat.ask("/set parameter top_p 0.5"))
         self.assertIn("\r\ntop_p 0.5\r\ntop_k 40 (the default)\r\n", chat.ask("/set"))

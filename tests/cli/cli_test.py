@@ -175,6 +175,14 @@ class Errors(Refusals):
             cut.flush()
             self.refuse(3, [cut.name], "generate", cut.name, "-p", "x")
 
+    def test_minus_one_is_any_seed_and_as_many_tokens_as_fit(self):
+        seeds = {generate("-p", "a", "-n", "1", "--seed", "-1")["seed"] for _ in range(2)}
+        self.assertEqual(len(seeds), 2, seeds)
+        self.refuse(2, ["--seed", "-2", "-1"], "generate", MODEL, "-p", "x", "--seed", "-2")
+        self.refuse(2, ["--max-tokens", "-2", "-1"], "generate", MODEL, "-p", "x", "-n", "-2")
+        answer = generate("-p", "a", "-n", "-1", "--max-model-len", "32", "--ignore-eos")
+        self.assertEqual(answer["usage"]["total_tokens"], 32)
+
     def test_an_absent_device_is_exit_code_4(self):
         self.refuse(4, ["cuda"], "generate", MODEL, "-p", "x", "--device", "cuda")
         self.refuse(4, ["--max-model-len", "--kv-memory"], "generate", MODEL, "-p", "x",
