@@ -7,6 +7,7 @@ Needs the packages of scripts/lib/requirements.txt: $SLUICE_PYTHON.
 """
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -433,16 +434,30 @@ class IdsAloneTest(unittest.TestCase):
             model = bare_model(folder, positions=256)
             with Serving(PROGRAM, "--device", "cpu", model=model) as with_texts:
                 _, expected = with_texts.json("POST", "/v1/completions", asked)
-            for name in ("tokenizer.json", "tokenizer_config.json"):
-                os.remove(os.path.join(model, name))
+            os.remove(os.path.join(model, "tokenizer.json"))
+            incomplete = subprocess.run([PROGRAM, "serve", model, "--device", "cpu", "--port", "0"],
+                                        capture_output=True, text=True, timeout=60, check=False)
+            self.assertNotEqual(incomplete.returncode, 0)
+            self.assertIn("tokenizer.json", incomplete.stderr)
+            os.remove(os.path.join(model, "tokenizer_config.json"))
             with Serving(PROGRAM, "--device", "cpu", model=model) as ids_alone:
                 _, answer = ids_alone.json("POST", "/v1/completions", asked)
                 choice = answer["choices"][0]
                 self.assertEqual(choice["token_ids"], expected["choices"][0]["token_ids"])
                 self.assertEqual(choice["text"], "")
-                _, lines = ids_alone.json("POST", "/completion", {"prompt": [1, 75], "n_predict": 3,
-                                                                  "return_tokens": True})
+                # Whoever forgets to ask for them gets them, too.
+                _, forgot = ids_alone.json("POST", "/v1/completions", {
+                    **asked, "return_token_ids": False, "logprobs": 3})
+                self.assertEqual(forgot["choices"][0]["token_ids"], choice["token_ids"])
+                logprobs = forgot["choices"][0]["logprobs"]
+                self.assertEqual(logprobs["tokens"], [f"token_id:{i}" for i in choice["token_ids"]])
+                self.assertEqual({len(top) for top in logprobs["top_logprobs"]}, {3})
+                _, lines = ids_alone.json("POST", "/completion", {"prompt": [1, 75], "n_predict": 3, "n_probs": 2})
                 self.assertEqual(len(lines["tokens"]), 3)
+                for told in lines["completion_probabilities"]:
+                    self.assertEqual({f"token_id:{top['id']}" for top in told["top_logprobs"]},
+                                     {top["token"] for top in told["top_logprobs"]})
+                    self.assertEqual(len(told["top_logprobs"]), 2)
                 for path, body in (("/v1/completions", {"prompt": "a"}), ("/tokenize", {"prompt": "a"}),
                                    ("/v1/completions", {**asked, "stop": ["a"]}),
                                    ("/v1/completions", {**asked, "echo": True}),
@@ -451,6 +466,16 @@ class IdsAloneTest(unittest.TestCase):
                     status, refused = ids_alone.json("POST", path, body)
                     self.assertEqual(status, 400, (path, body, refused))
                     self.assertIn("no tokenizer", refused["error"]["message"])
+                said = [{"role": "user", "content": "a"}]
+                for path, body in (("/v1/chat/completions", {"messages": said}),
+                                   ("/v1/responses", {"input": "a"}),
+                                   ("/v1/messages", {"messages": said, "max_tokens": 3}),
+                                   ("/v1/messages/count_tokens", {"messages": said}),
+                                   ("/infill", {"input_prefix": "a", "input_suffix": "b"})):
+                    status, refused = ids_alone.json("POST", path, body)
+                    self.assertEqual(status, 400, (path, refused))
+                    self.assertIn("/v1/completions takes token ids", refused["error"]["message"])
+                    self.assertIsNone(refused["error"].get("param"), (path, refused))
 
 
 if __name__ == "__main__":
