@@ -341,12 +341,12 @@ Result<std::unique_ptr<Engine>> EngineImpl::Open(const EngineOptions& options,
   engine->FillInfo(files);
   engine->info_.sampling_defaults = SamplingOf(files.generation_defaults);
   SLUICE_ASSIGN_OR_RETURN(engine->text_, text.get());
-  if (!engine->text_->has_texts())
+  engine->info_.ids_alone = !engine->text_->has_texts();
+  if (engine->info_.ids_alone)
     LogWarning(Quote(options.model), " has no tokenizer: it takes and gives token ids alone");
   engine->info_.tool_parser = engine->output_.tools();
   engine->info_.reasoning_parser = engine->output_.thinking();
   engine->info_.has_chat_template = engine->text_->has_template();
-  engine->info_.ids_alone = !engine->text_->has_texts();
   engine->info_.load_ms = (NowMicros() - start) * 1e-3;
   engine->metrics_ = std::make_unique<engine::Metrics>(engine->info_.model_name);
   for (const exec::OpChoice& choice : runner.choices) {

@@ -61,7 +61,7 @@ bool StepLoop::Begin() {
     NoteMasked();
     NoteTimelines(planned);
     flight.launched_us = planned;
-    keeps_kv_ = true;
+    free_given_back_ = -1;
     flight.kind = StepKind::Of(plan_);
     flight.prefill_tokens = PrefillTokens(plan_);
     auto step = runner_.Launch(&plan_, nullptr);
@@ -194,8 +194,7 @@ void StepLoop::Rest(std::unique_lock<std::mutex>* lock) {
   const auto has_work = [&] {
     return stopping_ || !inbox_.empty() || (scheduler_->HasWork() && !paused_);
   };
-  const bool keeps_kv = keeps_kv_ || FreeBlocks() > free_given_back_;
-  if (keeps_kv && !wake_.wait_for(*lock, rest_, has_work)) {
+  if (FreeBlocks() > free_given_back_ && !wake_.wait_for(*lock, rest_, has_work)) {
     lock->unlock();
     GiveBackKv();
     lock->lock();
@@ -216,7 +215,6 @@ void StepLoop::GiveBackKv() {
     scheduler_->kv().pool(group).ForEachFreeRun(
         [&](int32_t first, int32_t count) { runner_.GiveBackKv(group, first, count); });
   }
-  keeps_kv_ = false;
   free_given_back_ = FreeBlocks();
 }
 

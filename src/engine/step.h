@@ -161,8 +161,8 @@ class StepLoop {
   Metrics& metrics_;
   const int64_t draft_wait_us_;
   const std::chrono::milliseconds rest_;
-  bool keeps_kv_ = false;  // steps have run since memory was given back
-  // Blocks that were free then. More are where what was cached has been dropped without a step.
+  // Free blocks whose memory the system has; -1: steps have run since it was given back. More are
+  // free where what was cached has been dropped without a step.
   int64_t free_given_back_ = std::numeric_limits<int64_t>::max();
   TextWorkers* workers_ = nullptr;
   std::thread thread_;
